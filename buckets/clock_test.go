@@ -12,7 +12,6 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
-	"github.com/ratelight/ratelight/routes"
 )
 
 // jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. Elapsed times (Since)
@@ -31,18 +30,9 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour, 10 * time.Second, -10 * time.Second} {
 		subtest(t, jump.String(), func(t *testing.T) {
 			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
-			manager := buckets.NewRESTBucketManager(buckets.WithClock(clock))
-			require.NoError(t, manager.Start())
-			defer manager.Close()
-			route, err := routes.CreateMessage.Compile("1")
-			require.NoError(t, err)
+			m := started(t, buckets.WithClock(clock))
 			send := func(remaining int) {
-				lease, err := manager.Acquire(t.Context(), route, "Bot x")
-				require.NoError(t, err)
-				lease.Update(ratelimits.Response{
-					Status: 200, Bucket: "b", Limited: true,
-					Limit: 2, Remaining: remaining, ResetAfter: 5 * time.Second,
-				})
+				sendNow(t, m, message(1), bot, limited("b", 2, remaining, 5*time.Second))
 			}
 			send(1)
 			send(0)
@@ -50,7 +40,7 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 			time.AfterFunc(time.Second, func() { clock.jump.Store(int64(jump)) })
 			send(1)
 			assert.InDelta(t, 5*time.Second, time.Since(start), float64(10*time.Millisecond))
-			manager.Throttle(3 * time.Second)
+			m.Throttle(3 * time.Second)
 			clock.jump.Store(0)
 			start = time.Now()
 			send(0)

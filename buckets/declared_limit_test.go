@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,15 +23,15 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 		ample := limited("channel", 100, 90, time.Second)
 		discover(t, m, compile(routes.UpdateChannel, "1"), ample)
 		for range 2 {
-			c := call(context.Background(), m, change("1", "name"))
+			c := call(background, m, change("1", "name"))
 			answer(t, c, ample)
 		}
-		third, fourth := call(context.Background(), m, change("1", "name")),
-			call(context.Background(), m, change("1", "name"))
+		third, fourth := call(background, m, change("1", "name")),
+			call(background, m, change("1", "name"))
 		require.False(t, third.done())
 		assert.Equal(t, buckets.WaitsForDeclared, snapshot(t, m, "channel").WaitsFor)
 		for _, other := range []buckets.Request{change("1", "nsfw"), change("2", "name")} {
-			c := call(context.Background(), m, other)
+			c := call(background, m, other)
 			require.True(t, c.granted(), "the limit does not apply to %v", other)
 			c.update(ample)
 		}
@@ -54,15 +53,14 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 			discover(t, m, message(1), ample)
 		}
 		for waiting := range 6 {
-			predicted, because, err := m.Predict(request(message(1)))
-			require.NoError(t, err)
+			predicted, because := predict(t, m, request(message(1)))
 			assert.Equal(t, buckets.WaitsForDeclared, because)
 			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second),
 				"%d requests wait already", waiting)
-			buckets.AcquireFunc(context.Background(), m, request(message(1)),
+			buckets.AcquireFunc(background, m, request(message(1)),
 				func(lease buckets.Lease, err error) { lease.Update(ample) })
 		}
-		_, err := m.AcquireRequest(context.Background(), request(message(1)))
+		_, err := m.AcquireRequest(background, request(message(1)))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
 		assert.Equal(t, "two", tooLong.Declared)
@@ -148,8 +146,7 @@ func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 			group   string
 			channel int
 		}{{"1", 23}, {"12", 3}} {
-			c := call(context.Background(), m,
-				buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
+			c := call(background, m, buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
 			require.True(t, c.granted(), "%+v", of)
 			c.update(roomy)
 		}
@@ -184,7 +181,7 @@ func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 				if name == "per group" {
 					r.Group = strconv.Itoa(i)
 				}
-				buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+				buckets.AcquireFunc(background, m, r, func(lease buckets.Lease, err error) {
 					if err != nil {
 						refused++
 						return
@@ -248,8 +245,7 @@ func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
 		ample := limited("messages", 100, 99, time.Second)
 		discover(t, m, message(1), ample)
-		m.UpdateRateLimits(message(2), bot,
-			inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		m.UpdateRateLimits(message(2), bot, usedUp("messages", 100, time.Second))
 		m.UpdateRateLimits(message(1), bot, ample)
 		c := ask(m, message(1))
 		require.False(t, c.done(), "two requests have been sent")
@@ -313,4 +309,117 @@ func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
 		other.update(inBucket(refused(ratelimits.ClassShared, 10*time.Minute), "messages", 5, 4, time.Second))
 		assert.True(t, c.granted(), "the message leaves in ten minutes at the earliest")
 	})
+}
+
+func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	ok := buckets.ForRoute(routes.CreateMessage)
+	for name, c := range map[string]struct {
+		options []buckets.Option
+		want    []string // the lines of the error, after "bad options: "
+	}{
+		"limit of 0": {[]buckets.Option{buckets.WithLimit(ok, 0, time.Second)},
+			[]string{"WithLimit(POST /channels/{channel_id}/messages 0 per 1s): a limit of 0: expected 1 to 1000000000"}},
+		"limit below 0": {[]buckets.Option{buckets.WithLimit(ok, -3, time.Second, buckets.PerMajor())},
+			[]string{"WithLimit(POST /channels/{channel_id}/messages -3 per 1s per major parameter): " +
+				"a limit of -3: expected 1 to 1000000000"}},
+		"limit above the maximum": {[]buckets.Option{buckets.WithLimit(ok, 1_000_000_001, time.Second, buckets.Named("n"))},
+			[]string{"WithLimit(n): a limit of 1000000001: expected 1 to 1000000000"}},
+		"period of 0": {[]buckets.Option{buckets.WithLimit(ok, 1, 0, buckets.Named("n"))},
+			[]string{"WithLimit(n): a period of 0s: expected more than 0 and at most 24h0m0s"}},
+		"period below 0": {[]buckets.Option{buckets.WithLimit(ok, 1, -time.Second, buckets.Named("n"))},
+			[]string{"WithLimit(n): a period of -1s: expected more than 0 and at most 24h0m0s"}},
+		"period of more than a day": {[]buckets.Option{buckets.WithLimit(ok, 1, 24*time.Hour+1, buckets.Named("n"))},
+			[]string{"WithLimit(n): a period of 24h0m0.000000001s: expected more than 0 and at most 24h0m0s"}},
+		"no function": {[]buckets.Option{buckets.WithLimit(ok, 1, time.Second, buckets.PerKey(nil))},
+			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s per key): PerKey(nil): expected a function"}},
+		"no match": {[]buckets.Option{buckets.WithLimit(buckets.Match{}, 1, time.Second, buckets.Named("n"))},
+			[]string{"WithLimit(n): an empty Match: expected one of ForRoute, ForPattern or ForAll"}},
+		"no route": {[]buckets.Option{buckets.WithLimit(buckets.ForRoute(), 1, time.Second)},
+			[]string{"WithLimit(ForRoute 1 per 1s): ForRoute has no route: expected one or more"}},
+		"empty route": {[]buckets.Option{buckets.WithLimit(buckets.ForRoute(routes.GetGuild, routes.Route{}), 1, time.Second)},
+			[]string{"WithLimit(ForRoute 1 per 1s): route 2 of 2 in ForRoute is empty: expected one of package routes"}},
+		"two of one name": {[]buckets.Option{buckets.WithLimit(ok, 1, time.Second), buckets.WithLimit(ok, 1, time.Second)},
+			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s): " +
+				"two limits have this name: give one another name with Named"}},
+		"unknown known limit": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, "names")},
+			[]string{`WithKnownLimits("names"): expected some of channel-name-and-topic, reactions, ` +
+				`old-message-edits, old-message-deletes, webhook-messages, webhook-creates, ` +
+				`prunes, crossposts, invites, command-creates, lobbies, lobby-links`}},
+		"a known limit twice": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, buckets.Crossposts)},
+			[]string{"WithLimit(crossposts): two limits have this name: give one another name with Named"}},
+		"all at once": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1),
+			buckets.WithLimit(ok, -1, 1, buckets.Named("b"))},
+			[]string{"WithLimit(a): a limit of 0: expected 1 to 1000000000",
+				"WithLimit(a): a period of 0s: expected more than 0 and at most 24h0m0s",
+				"WithLimit(b): a limit of -1: expected 1 to 1000000000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := ""
+			for _, line := range c.want {
+				want += "\nbad options: " + line
+			}
+			m := buckets.NewRESTBucketManager(c.options...)
+			err := m.Start()
+			require.ErrorIs(t, err, buckets.ErrOptions)
+			assert.Equal(t, want[1:], err.Error())
+			assert.False(t, m.IsAlive())
+		})
+	}
+}
+
+func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
+	t.Parallel()
+	const token = "MTk4NjIyNDgzNDcxOTI1MjQ4MTk4NjIyNDgzNDcxOTI1MjQ4"
+	for _, c := range []struct{ method, pattern, named string }{
+		{"GET", "/chanels/{channel_id}", `ForPattern("GET", "/chanels/{channel_id}")`},
+		{"patch", "/gateway", `ForPattern("PATCH", "/gateway")`},
+		{"FETCH", "/gateway", `ForPattern("FETCH", "/gateway")`},
+		{"", "", `ForPattern("*", "")`},
+		{"*", "gateway", `ForPattern("*", "gateway")`},
+		{"*", "*", `ForPattern("*", "*")`},
+		{"GET", "/gateway/", `ForPattern("GET", "/gateway/")`},
+		{"GET", "/gateway/bot/*", `ForPattern("GET", "/gateway/bot/*")`},
+		{"GET", "/api/v10/gateway", `ForPattern("GET", "/api/v10/gateway")`},
+		{"GET", "/channels/1/messages", `ForPattern("GET", "/channels/1/messages")`},
+		{"GET", "/channels/*/*/*/*/*/*/*/*", `ForPattern("GET", "/channels/*/*/*/*/*/*/*/*")`},
+		{"POST", "https://discord.com/api/webhooks/1/" + token, `ForPattern("POST", "https://discord.com/api/webhooks/1/…")`},
+		{"/webhooks/1/" + token, "POST", `ForPattern("/WEBHOOKS/1/…", "POST")`},
+	} {
+		match := buckets.ForPattern(c.method, c.pattern)
+		err := buckets.NewRESTBucketManager(buckets.WithLimit(match, 1, time.Second)).Start()
+		require.ErrorIs(t, err, buckets.ErrOptions, c.pattern)
+		assert.Contains(t, err.Error(), "WithLimit("+c.named+" 1 per 1s): "+c.named+" matches no route: expected ")
+		assert.NotContains(t, printed(match)+printed(err), token)
+	}
+}
+
+// A caller that ignores Start's error must get the same error from its requests.
+func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))
+		for range 2 {
+			_, err := m.Acquire(background, message(1), bot)
+			require.ErrorIs(t, err, buckets.ErrOptions)
+			assert.ErrorContains(t, err, "a limit of 0")
+			_, err = m.TryAcquire(message(1), bot)
+			require.ErrorIs(t, err, buckets.ErrOptions)
+			require.ErrorIs(t, m.Start(), buckets.ErrOptions)
+		}
+		m.UpdateRateLimits(message(1), bot, ratelimits.Response{Status: 200})
+		require.NoError(t, m.Close())
+		_, err := m.Acquire(background, message(1), bot)
+		require.ErrorIs(t, err, buckets.ErrClosed)
+	})
+}
+
+func TestContextsHaveAGroup(t *testing.T) {
+	t.Parallel()
+	ctx := background
+	assert.Zero(t, buckets.OptionsOf(ctx))
+	ctx = buckets.ContextWithPriority(buckets.ContextWithGroup(ctx, "guild"))
+	assert.Equal(t, buckets.ContextOptions{Group: "guild", Priority: true}, buckets.OptionsOf(ctx))
+	assert.True(t, buckets.OptionsOf(buckets.ContextWithOrdered(ctx)).Ordered)
+	assert.Empty(t, buckets.OptionsOf(buckets.ContextWithGroup(ctx, "")).Group)
 }

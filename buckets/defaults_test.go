@@ -14,8 +14,7 @@ import (
 // These tests check the documented defaults as numbers. Tests that use the constants would pass with any value.
 
 func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("early", 5, 4, 9*time.Second))
 		discover(t, m, list(1), limited("late", 5, 4, 11*time.Second))
 		kept := func() (hashes []string) {
@@ -38,16 +37,14 @@ func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
 }
 
 func TestWaitOfFiveMinutesIsAcceptedByDefault(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1),
 			inBucket(refused(ratelimits.ClassUser, 301*time.Second), "messages", 5, 0, time.Second))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, ask(m, message(1)).failed(), &tooLong)
 		assert.Equal(t, 300*time.Second, tooLong.Max)
 		wait(2 * time.Second)
-		c := ask(m, message(1))
-		assert.False(t, c.done(), "the request waits 299 s")
+		assert.False(t, ask(m, message(1)).done(), "the request waits 299 s")
 	})
 }
 
@@ -70,8 +67,7 @@ func TestFiftyRequestsASecondLeaveByDefault(t *testing.T) {
 }
 
 func TestBudgetOfInvalidRequestsByDefault(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		assert.Equal(t, 9500, m.Stats().InvalidLimit)
 		discover(t, m, message(1), plain(403))
 		wait(10*time.Minute - 10*time.Second)

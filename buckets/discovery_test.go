@@ -41,8 +41,7 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 						inFlight[i].update(new)
 					}
 				}
-				late := ask(m, message(1))
-				late.update(new)
+				ask(m, message(1)).update(new)
 				all := asks(m, message(1), 20)
 				assert.Equal(t, 20, granted(t, all), "requests are sent together")
 				assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
@@ -54,13 +53,11 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 // A response that names the old hash arrives after a newer request's response has named a new one. It must count in the
 // bucket that it names and in the route's new bucket.
 func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("old", 5, 4, time.Minute))
 		early := ask(m, message(1))
 		wait(time.Millisecond)
-		later := ask(m, message(1))
-		later.update(limited("new", 5, 4, time.Minute))
+		ask(m, message(1)).update(limited("new", 5, 4, time.Minute))
 		early.update(limited("old", 5, 3, time.Minute))
 		assert.Equal(t, 3, snapshot(t, m, "new").Remaining)
 		assert.LessOrEqual(t, snapshot(t, m, "old").Remaining, 3)
@@ -70,8 +67,7 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 // The response to an older request arrives after those of newer requests. It must not decide the route's hash, even if
 // it names another one.
 func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		here := limited("here", 50, 40, time.Minute)
 		discover(t, m, message(1), here)
 		var sent []*caller
@@ -148,8 +144,7 @@ func TestHashForSomeChannels(t *testing.T) {
 
 // The hash of a whole route changes. When a second channel names the new hash, all other channels must move to it.
 func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for channel := range 4 {
 			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
 		}
@@ -171,8 +166,7 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 
 // Channels with their own hashes must be forgotten after their buckets are evicted.
 func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for channel := range 200 {
 			discover(t, m, message(channel+1), limited("hash of "+strconv.Itoa(channel+1), 5, 4, time.Second))
 		}
@@ -191,8 +185,7 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 
 // A channel with its own hash is forgotten and discovered again. That must not move other channels.
 func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, channel := range []int{1, 2} {
 			discover(t, m, message(channel), limited("common", 5, 4, 5*time.Hour))
 		}
@@ -211,8 +204,7 @@ func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 // One channel named a new hash; later the route belonged elsewhere. When another channel names that hash now, the route
 // must not move as if two channels had named it.
 func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		failed := func(hash string) ratelimits.Response {
 			r := limited(hash, 5, 4, time.Minute)
 			r.Status = 400
@@ -236,8 +228,7 @@ func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 
 // Two routes share a channel's bucket. After the bucket was evicted, the manager must still know that they share it.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for channel := range 2 {
 			hash := "hash of " + strconv.Itoa(channel+1)
 			discover(t, m, message(channel+1), limited(hash, 5, 4, time.Second))
@@ -253,8 +244,7 @@ func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 // A channel has named a hash of its own and later names the hash of its route's other channels. Then it must be treated
 // as one of them again.
 func TestChannelComesBackToItsRoute(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		old, new := limited("old", 5, 4, 10*time.Second), limited("new", 5, 4, 10*time.Second)
 		for channel := range 5 {
 			discover(t, m, message(channel+1), old)
@@ -269,7 +259,7 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 		discover(t, m, message(3), new)
 		first, second := ask(m, message(4)), ask(m, message(4))
 		first.update(new)
-		second.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "new", 5, 0, 10*time.Second))
+		second.update(usedUp("new", 5, 10*time.Second))
 		second.again(m)
 		assert.False(t, second.granted())
 		wait(11 * time.Second)
@@ -299,7 +289,7 @@ func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
 			if !c.first {
 				later.update(c.is)
 			}
-			early.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "new", 50, 0, 10*time.Second))
+			early.update(usedUp("new", 50, 10*time.Second))
 			if c.first {
 				later.update(c.is)
 			}
@@ -339,7 +329,7 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 			}
 			// A 429 still holds the route until its end, and the next success restores unlimited sending.
 			c := ask(m, message(1))
-			c.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "errors", 5, 0, time.Minute))
+			c.update(usedUp("errors", 5, time.Minute))
 			c.again(m)
 			require.False(t, c.granted())
 			wait(time.Minute + time.Second)
@@ -358,27 +348,10 @@ func refusedNothing(t *testing.T, w *world) {
 	}
 }
 
-func TestHashThatFlipsWithoutAMajorParameterEndsInSingleFile(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		route := compile(routes.GetMyUser)
-		for i := range 6 {
-			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Minute))
-			wait(time.Millisecond)
-		}
-		all := asks(m, route, 3)
-		for i, c := range all {
-			require.Equal(t, i+1, granted(t, all), "one at a time")
-			c.update(limited([]string{"first", "second"}[i%2], 50, 48, time.Minute))
-		}
-	})
-}
-
 // The hash of a bucket that two routes share changes once. In whatever order the responses arrive, neither route may be
 // treated as one whose hash keeps changing.
 func TestOneChangeOfAHashIsOneChangeWhereTwoRoutesShareABucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		old, new := limited("old", 50, 40, time.Minute), limited("new", 50, 40, time.Minute)
 		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
 			discover(t, m, route, old)

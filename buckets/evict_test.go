@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -114,7 +113,7 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 		"another hash":   update(limited("other", 5, 3, time.Second)),
 		"no headers":     update(plain(204)),
 		"server error":   update(plain(500)),
-		"refused":        update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second)),
+		"refused":        update(usedUp("messages", 5, time.Second)),
 		"lost":           buckets.Lease.Release,
 		"never sent":     buckets.Lease.Return,
 	} {
@@ -130,8 +129,7 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 				drained(t, m)
 				wait(2 * time.Minute)
 				assert.Zero(t, m.Stats().Buckets)
-				next := ask(m, message(1))
-				assert.True(t, next.granted())
+				assert.True(t, ask(m, message(1)).granted())
 			})
 		}
 	}
@@ -203,12 +201,11 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 }
 
 func TestInteractionsLeaveNothingBehind(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		most := 0
 		for n := range 20_000 {
 			for _, route := range []routes.CompiledRoute{callback(n), followUp(n)} {
-				lease, err := m.Acquire(context.Background(), route, "")
+				lease, err := m.Acquire(background, route, "")
 				require.NoError(t, err)
 				if route.Route().OneShot() {
 					lease.Update(plain(204))
@@ -231,8 +228,7 @@ func TestInteractionsLeaveNothingBehind(t *testing.T) {
 }
 
 func TestRoutesAreForgottenWhenNobodyUsesThem(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		for n := range 50 {
 			as(m, fmt.Sprintf("Bearer %d", n), list(1)).update(limited("messages", 5, 4, time.Second))
@@ -271,9 +267,8 @@ func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
 
 // The statistics of a server must stay in Stats when the server is forgotten.
 func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		c := call(context.Background(), m, buckets.Request{Route: message(1), Server: "example.com"})
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		c := call(background, m, buckets.Request{Route: message(1), Server: "example.com"})
 		c.update(limited("messages", 5, 4, time.Second))
 		require.Len(t, m.Status(5).Edges, 2)
 		before := m.Stats()
@@ -286,14 +281,11 @@ func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
 }
 
 func TestFloodOfUnknownEndpointsIsBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for n := range 5000 {
 			route, err := routes.Match("GET", fmt.Sprintf("/made-up-%d/%d/more-%d/and-%d", n, n, n, n))
 			require.NoError(t, err)
-			lease, err := m.Acquire(context.Background(), route, bot)
-			require.NoError(t, err)
-			lease.Update(plain(404))
+			sendNow(t, m, route, bot, plain(404))
 		}
 		assert.LessOrEqual(t, m.Stats().Routes, 10)
 		assert.LessOrEqual(t, m.Stats().Buckets, 20)

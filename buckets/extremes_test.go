@@ -51,8 +51,7 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 			require.NoError(t, m.Start())
 			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 			wait(2 * time.Second)
-			c := ask(m, message(1))
-			answer(t, c, limited("messages", 2, 0, time.Second))
+			discover(t, m, message(1), limited("messages", 2, 0, time.Second))
 			waiting := ask(m, message(1))
 			wait(3 * time.Second)
 			require.True(t, waiting.done())
@@ -91,10 +90,9 @@ func TestContextsWorkAtTheirExtremes(t *testing.T) {
 			require.True(t, c.done())
 			c.lease.Return()
 
-			ctx, cancel := context.WithDeadline(context.Background(), time.Unix(math.MaxInt64/2, 0))
+			ctx, cancel := context.WithDeadline(background, time.Unix(math.MaxInt64/2, 0))
 			defer cancel()
-			far := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
-			require.True(t, far.granted())
+			require.True(t, call(ctx, m, *request(message(1))).granted())
 		})
 	}
 }
@@ -131,18 +129,18 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 				f()
 			}
 			safely(func() {
-				first.lease.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second))
+				first.lease.Update(usedUp("messages", 5, time.Second))
 			})
 			safely(func() { m.Throttle(time.Second) })
 			safely(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				ctx, cancel := context.WithTimeout(background, 3*time.Second)
 				defer cancel()
 				lease, _ := m.Acquire(ctx, message(1), bot)
 				lease.Return()
 			})
 			wait(2 * time.Second)
 			for range 2 {
-				lease, err := m.Acquire(context.Background(), message(2), bot)
+				lease, err := m.Acquire(background, message(2), bot)
 				require.NoError(t, err)
 				safely(func() { lease.Update(plain(401)) })
 			}
@@ -316,8 +314,7 @@ func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 					c := ask(m, message(1))
 					require.True(t, c.granted())
 					tell(m, c, r)
-					d, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot})
-					require.NoError(t, err)
+					d, _ := predict(t, m, request(message(1)))
 					assert.True(t, 0 <= d && d <= longest+time.Second, "%v by %+v", d, r)
 				})
 			}
@@ -400,7 +397,7 @@ func TestNonsenseHeals(t *testing.T) {
 					all.Go(func() {
 						request := buckets.Request{Route: route, Authorization: "Bot x"}
 						for {
-							lease, err := manager.AcquireRequest(context.Background(), &request)
+							lease, err := manager.AcquireRequest(background, &request)
 							if !assert.NoError(t, err) {
 								return
 							}
@@ -447,24 +444,13 @@ func TestNonsenseHeals(t *testing.T) {
 }
 
 func TestADifferentHashEachTimeDoesNotGrowMemory(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
-		require.NoError(t, manager.Start())
-		defer manager.Close()
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for i := range 20_000 {
-			route, err := routes.CreateMessage.Compile(strconv.Itoa(1 + i%100))
-			require.NoError(t, err)
-			lease, err := manager.Acquire(t.Context(), route, "Bot x")
-			require.NoError(t, err)
-			lease.Update(ratelimits.Response{
-				Status: 200, Bucket: "hash" + strconv.Itoa(i),
-				Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Millisecond,
-			})
+			sendNow(t, m, message(1+i%100), bot, limited("hash"+strconv.Itoa(i), 5, 4, time.Millisecond))
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(2 * time.Minute)
-		assert.LessOrEqual(t, manager.Stats().Buckets, 1)
-		assert.Equal(t, 1, manager.Stats().Routes)
+		assert.LessOrEqual(t, m.Stats().Buckets, 1)
+		assert.Equal(t, 1, m.Stats().Routes)
 	})
 }

@@ -1,8 +1,6 @@
 package buckets_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -32,8 +30,7 @@ func unreactAll(channel int) routes.CompiledRoute {
 }
 
 func TestOneRouteOfAFamilyIsProbedForAll(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, react(1))
 		second, third, elsewhere := ask(m, unreact(1)), ask(m, unreactAll(1)), ask(m, unreact(2))
 		require.True(t, probe.granted())
@@ -72,9 +69,9 @@ func TestRoutesOfAFamilyThatAreUsedForTheFirstTimeAtOnceAreNotRefused(t *testing
 			w := newWorld(t, reactionsOf())
 			for channel := range channels {
 				path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
-				w.send(context.Background(), "PUT", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path, nil)
+				w.send(background, "PUT", path+"/x/@me", nil)
+				w.send(background, "DELETE", path+"/x/@me", nil)
+				w.send(background, "DELETE", path, nil)
 			}
 			assert.Equal(t, 1, w.Report().MaxInFlight, "one request goes first")
 			elapsed := w.finish()
@@ -108,8 +105,7 @@ func TestEachCredentialAndServerDiscoversAFamilyByItself(t *testing.T) {
 // A route of a family has another hash than the hint says. Until its own first response, one of its requests at a time
 // is in flight in a bucket; then the response decides.
 func TestFamilyWithTwoHashes(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 5, 4, time.Minute))
 		others := asks(m, unreact(1), 4)
 		require.Equal(t, 1, granted(t, others), "the first request of the route goes alone")
@@ -117,8 +113,7 @@ func TestFamilyWithTwoHashes(t *testing.T) {
 		assert.Equal(t, 2, granted(t, others), "as many as the route's own bucket allows")
 		assert.Equal(t, 4, bucketOfMajor(t, m, "adding", "1").Remaining,
 			"no request stays charged in the bucket that did not count it")
-		later := ask(m, unreact(2))
-		require.True(t, later.granted())
+		require.True(t, ask(m, unreact(2)).granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "removing", "2").InFlight, "the whole route has moved")
 	})
 }
@@ -139,14 +134,12 @@ func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major strin
 // By a wrong hint, requests of a route wait for the bucket of another route. They must leave as soon as a response
 // shows the route's own bucket.
 func TestAWrongHintIsNoReasonToWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
 		discover(t, m, react(2), limited("adding", 2, 1, time.Minute))
 		first, second := ask(m, unreact(1)), ask(m, unreact(1))
 		require.False(t, first.granted() || second.granted(), "the bucket of the hint is used up")
-		found := ask(m, unreact(2))
-		answer(t, found, limited("removing", 2, 1, time.Minute))
+		discover(t, m, unreact(2), limited("removing", 2, 1, time.Minute))
 		require.True(t, first.granted(), "the route has another bucket")
 		first.update(limited("removing", 2, 1, time.Minute))
 		require.True(t, second.granted())
@@ -154,8 +147,7 @@ func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 }
 
 func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Second))
 		wait(2 * time.Second)
 		discover(t, m, unreact(1), limited("removing", 5, 4, time.Second))
@@ -177,8 +169,7 @@ func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
 }
 
 func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, unreact(1), limited("reactions", 5, 4, time.Second))
 		discover(t, m, react(1), limited("reactions", 5, 3, time.Second))
 		for range 200 {
@@ -208,7 +199,7 @@ func TestFirstResponseOfAFamily(t *testing.T) {
 		{"server error", update(plain(502)), 1},
 		{"lost", buckets.Lease.Release, 1},
 		{"never sent", buckets.Lease.Return, 1},
-		{"refused", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "reactions", 1, 0, 2*time.Second)), 0},
+		{"refused", update(usedUp("reactions", 1, 2*time.Second)), 0},
 		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 1},
 		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 0},
 	} {
@@ -233,8 +224,7 @@ func TestFirstResponseOfAFamily(t *testing.T) {
 }
 
 func TestACancelledProbeOfAFamilyIsFollowedByAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe, second, third := ask(m, react(1)), ask(m, unreact(1)), ask(m, unreactAll(1))
 		second.cancel()
 		synctest.Wait()
@@ -249,8 +239,7 @@ func TestACancelledProbeOfAFamilyIsFollowedByAnother(t *testing.T) {
 }
 
 func TestAFamilyMovesWithItsHash(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("before", 5, 4, time.Second))
 		discover(t, m, unreact(1), limited("before", 5, 3, time.Second))
 		for channel := 1; channel <= 2; channel++ {
@@ -269,15 +258,13 @@ func TestAFamilyMovesWithItsHash(t *testing.T) {
 }
 
 func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("reactions", 5, 0, 10*time.Second))
 		wait(time.Second)
-		predicted, because, err := m.Predict(&buckets.Request{Route: unreact(1), Authorization: bot})
-		require.NoError(t, err)
+		predicted, because := predict(t, m, request(unreact(1)))
 		assert.Equal(t, buckets.WaitsForWindow, because)
 		assert.InDelta(t, 9, predicted.Seconds(), 0.1)
-		_, err = m.TryAcquire(unreact(1), bot)
+		_, err := m.TryAcquire(unreact(1), bot)
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
 		assert.Equal(t, "reactions", tooLong.Bucket)
@@ -290,8 +277,7 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 		require.True(t, waiting.granted())
 		ask(m, react(1)).update(limited("reactions", 5, 3, time.Second))
 		more := ask(m, unreact(1))
-		_, because, err = m.Predict(&buckets.Request{Route: unreact(1), Authorization: bot})
-		require.NoError(t, err)
+		_, because = predict(t, m, request(unreact(1)))
 		assert.Equal(t, buckets.WaitsForProbe, because)
 		waiting.update(limited("reactions", 5, 4, time.Second))
 		require.True(t, more.granted())
@@ -300,19 +286,13 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 
 func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var state bytes.Buffer
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 3, 2, time.Minute))
 		c := ask(m, unreact(1)) // its hash is known by the hint only
 		unknown := ask(m, compile(routes.GetGuildMember, "9", "2"))
-		require.NoError(t, m.WriteState(&bytes.Buffer{}))
-		require.NoError(t, m.Close())
-		require.NoError(t, m.WriteState(&state))
+		m = successor(t, stateOf(t, m, true))
 		c.lease.Release()
 		unknown.lease.Release()
-
-		m = started(t)
-		require.NoError(t, m.RestoreState(&state))
 		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")),
 			ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
 		require.Equal(t, 1, granted(t, members), "both routes are still unknown and share one bucket")
@@ -348,13 +328,10 @@ func TestAHintSurvivesARestart(t *testing.T) {
 		"a hash":                limited("reactions", 9, 8, time.Second),
 	} {
 		subtest(t, name, func(t *testing.T) {
-			var state bytes.Buffer
 			m := started(t)
 			discover(t, m, react(1), first)
 			ask(m, unreact(1)).lease.Return()
-			require.NoError(t, m.WriteState(&state))
-			m = started(t)
-			require.NoError(t, m.RestoreState(&state))
+			m = successor(t, stateOf(t, m, false))
 			wait(time.Minute + time.Second)
 			discover(t, m, react(1), first)
 			waiting := asks(m, unreact(1), 3)
@@ -378,8 +355,7 @@ func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {
 
 // A route that is known by its own responses must not wait for the test of another route's hint.
 func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("reactions", 9, 8, time.Minute))
 		first, hinted := ask(m, unreact(1)), asks(m, unreact(1), 3)
 		known := asks(m, react(1), 2)
@@ -400,8 +376,7 @@ func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
 // Some requests wait for a bucket because of a hint, others because of their route's own responses. All must be sent in
 // the order of their arrival.
 func TestRoutesWithAHintKeepTheirPlaceInTheQueue(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discoverPunctual(t, m, react(1), limited("reactions", 1, 0, time.Second))
 		var all []*caller
 		for i := range 6 {
@@ -438,9 +413,9 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 				for range 2 {
 					for channel := range channels {
 						path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
-						w.send(context.Background(), "PUT", path+"/x/@me", nil)
+						w.send(background, "PUT", path+"/x/@me", nil)
 						for _, of := range []string{"/x/@me", "", "/x", "/x/77", "/x/0/@me"} {
-							w.send(context.Background(), "DELETE", path+of, nil)
+							w.send(background, "DELETE", path+of, nil)
 						}
 					}
 				}
@@ -461,9 +436,9 @@ func TestManagersThatShareProbeAFamilyOnce(t *testing.T) {
 		for _, w := range all {
 			for channel := range 2 {
 				path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
-				w.send(context.Background(), "PUT", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path, nil)
+				w.send(background, "PUT", path+"/x/@me", nil)
+				w.send(background, "DELETE", path+"/x/@me", nil)
+				w.send(background, "DELETE", path, nil)
 			}
 		}
 		start := time.Now()
@@ -503,14 +478,18 @@ func byPath(t *testing.T, m *buckets.RESTBucketManager) {
 	}
 }
 
+// askForPaths sends a request for each of n paths that were never used.
+func askForPaths(m *buckets.RESTBucketManager, n int) (all []*caller) {
+	for i := range n {
+		all = append(all, ask(m, editOf(100+i)))
+	}
+	return all
+}
+
 func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		byPath(t, m)
-		var all []*caller
-		for i := range 20 {
-			all = append(all, ask(m, editOf(100+i)))
-		}
+		all := askForPaths(m, 20)
 		require.Equal(t, 20, granted(t, all), "each request is the first of its bucket")
 		same := asks(m, editOf(100), 5)
 		require.Equal(t, 0, granted(t, same), "the limit of that bucket is not known yet")
@@ -520,24 +499,18 @@ func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
 }
 
 func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
 		discover(t, m, editOf(1), limited("new", 5, 4, time.Minute)) // the same path has two hashes
 		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
 		wait(2 * time.Minute)
 		byPath(t, m)
-		var all []*caller
-		for i := range 20 {
-			all = append(all, ask(m, editOf(100+i)))
-		}
-		require.Equal(t, 20, granted(t, all), "each request is the first of its bucket")
+		require.Equal(t, 20, granted(t, askForPaths(m, 20)), "each request is the first of its bucket")
 	})
 }
 
 func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		first := ask(m, editOf(1001))
 		others := []*caller{ask(m, editOf(1001)), ask(m, editOf(1002)), ask(m, editOf(1003))}
 		first.update(limited("PATCH /channels/1/messages/1001", 1, 0, time.Minute))
@@ -562,7 +535,7 @@ func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 				}}},
 			}))
 			for i := range 60 {
-				w.send(context.Background(), "DELETE", "/channels/1/messages/"+strconv.Itoa(1+i), nil)
+				w.send(background, "DELETE", "/channels/1/messages/"+strconv.Itoa(1+i), nil)
 			}
 			w.finish()
 			assert.Zero(t, w.Report().Refused.Total(), limit)
@@ -571,22 +544,16 @@ func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 }
 
 func TestPathsThatTurnOutToShareABucketAreOneAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		byPath(t, m)
 		discover(t, m, editOf(5), limited("common", 5, 4, time.Minute))
 		discover(t, m, editOf(6), limited("common", 5, 3, time.Minute))
-		var all []*caller
-		for i := range 9 {
-			all = append(all, ask(m, editOf(100+i)))
-		}
-		assert.LessOrEqual(t, granted(t, all), 3)
+		assert.LessOrEqual(t, granted(t, askForPaths(m, 9)), 3)
 	})
 }
 
 func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		byPath(t, m)
 		for i := range 3000 {
 			discover(t, m, editOf(1000+i), limited(fmt.Sprint("opaque ", 1000+i), 5, 4, time.Second))
@@ -595,13 +562,9 @@ func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
 		discover(t, m, used, limited("opaque 7", 5, 0, time.Hour))
 		wait(2 * time.Minute)
 		assert.Less(t, m.Stats().Buckets, 10)
-		var state bytes.Buffer
-		require.NoError(t, m.WriteState(&bytes.Buffer{}))
-		require.NoError(t, m.Close())
-		require.NoError(t, m.WriteState(&state))
-		assert.Less(t, state.Len(), 2000)
-		m = started(t, buckets.WithMaxRateLimit(2*time.Hour))
-		require.NoError(t, m.RestoreState(&state))
+		state := stateOf(t, m, true)
+		assert.Less(t, len(state), 2000)
+		m = successor(t, state, buckets.WithMaxRateLimit(2*time.Hour))
 		assert.False(t, ask(m, used).granted(), "the path's bucket is used up")
 		assert.True(t, ask(m, editOf(8)).granted())
 		assert.True(t, ask(m, editOf(9)).granted())
@@ -609,8 +572,7 @@ func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
 }
 
 func TestRoutesOfAFamilyHaveBucketsByPathIfOneOfThemHas(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, react(1))
 		others := []*caller{ask(m, unreactAll(1)), ask(m, unreact(1))}
 		probe.update(limited("/channels/1/messages/1/reactions/x/@me", 5, 4, time.Minute))

@@ -15,11 +15,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// gate is a reason for which requests wait. prepare brings a manager into a state in which every new request of the
-// gate waits. It returns open, which lets these requests leave, together or one after the other.
+// gate is a reason for which requests wait. After the requests of before, and after prepare, every new request of the
+// gate waits. prepare returns a function that lets these requests leave, together or one after the other; a gate
+// without prepare opens by itself.
 type gate struct {
 	name    string
 	options []buckets.Option
+	before  []answered
 	ordered bool
 	fields  []string
 	answer  ratelimits.Response // to requests that passed the gate; zero: roomy
@@ -39,7 +41,7 @@ func (g gate) callWith(ctx context.Context, m *buckets.RESTBucketManager) *calle
 }
 
 func (g gate) request() buckets.Request {
-	r := buckets.Request{Route: message(1), Authorization: bot}
+	r := *request(message(1))
 	if g.fields != nil {
 		r.Fields = func() []string { return g.fields }
 	}
@@ -60,6 +62,23 @@ func pass(d time.Duration) func() { return func() { wait(d) } }
 // roomy is a response of a bucket with room for all requests of these tests.
 var roomy = limited("messages", 100, 90, time.Minute)
 
+// answered is an earlier request and its response.
+type answered struct {
+	request  buckets.Request
+	response ratelimits.Response
+}
+
+// discoverAll sends requests one after the other; each gets its response.
+func discoverAll(t *testing.T, m *buckets.RESTBucketManager, all []answered) {
+	t.Helper()
+	for _, a := range all {
+		answer(t, call(background, m, a.request), a.response)
+	}
+}
+
+// roomyMessage is a request of channel 1 that gets a response of a bucket with room.
+var roomyMessage = answered{*request(message(1)), roomy}
+
 // gates lists all reasons for which requests wait.
 var gates = []gate{
 	{
@@ -72,12 +91,8 @@ var gates = []gate{
 		},
 	},
 	{
-		name:   "used up window",
+		name: "used up window", before: []answered{{*request(message(1)), limited("messages", 100, 0, 2*time.Second)}},
 		reason: buckets.WaitsForWindow, after: 2*time.Second + time.Millisecond,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 100, 0, 2*time.Second))
-			return pass(3 * time.Second)
-		},
 	},
 	{
 		name: "all of the limit in flight", answer: limited("messages", 2, 1, time.Second),
@@ -96,65 +111,43 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "one before in ordered mode", ordered: true,
+		name: "one before in ordered mode", ordered: true, before: []answered{roomyMessage},
 		reason: buckets.WaitsForOrdered,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			before := gate{ordered: true}.call(m)
-			require.True(t, before.granted())
-			return func() { before.update(roomy) }
+			first := gate{ordered: true}.call(m)
+			require.True(t, first.granted())
+			return func() { first.update(roomy) }
 		},
 	},
 	{
-		name: "global limit", options: []buckets.Option{buckets.WithGlobalLimit(1)},
+		name: "global limit", options: []buckets.Option{buckets.WithGlobalLimit(1)}, before: []answered{roomyMessage},
 		reason: buckets.WaitsForGlobal, after: time.Second,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			return pass(time.Second)
-		},
 	},
 	{
-		name:   "global throttle",
+		name: "global throttle", before: []answered{roomyMessage},
 		reason: buckets.WaitsForGlobal, after: 2 * time.Second, class: ratelimits.ClassGlobal,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
 			m.Throttle(2 * time.Second)
 			return pass(2 * time.Second)
 		},
 	},
 	{
 		name:   "global 429",
+		before: []answered{roomyMessage, {roomyMessage.request, refused(ratelimits.ClassGlobal, 2*time.Second)}},
 		reason: buckets.WaitsForGlobal, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassGlobal,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			discover(t, m, message(1), refused(ratelimits.ClassGlobal, 2*time.Second))
-			return pass(2*time.Second + time.Millisecond)
-		},
 	},
 	{
-		name:   "hold of the bucket",
+		name: "hold of the bucket", before: []answered{{roomyMessage.request, usedUp("messages", 100, time.Second)}},
 		reason: buckets.WaitsForWindow, after: time.Second + time.Millisecond, class: ratelimits.ClassUser,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
-			return pass(2 * time.Second)
-		},
 	},
 	{
-		name:   "hold of the resource",
+		name: "hold of the resource", before: []answered{sharedHold},
 		reason: buckets.WaitsForShared, after: time.Second + time.Millisecond, class: ratelimits.ClassShared,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
-			return pass(2 * time.Second)
-		},
 	},
 	{
-		name:   "probe after a hold",
+		name: "probe after a hold", before: []answered{sharedHold},
 		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			wait(2 * time.Second)
 			probe := ask(m, message(1))
 			require.True(t, probe.granted())
@@ -163,31 +156,28 @@ var gates = []gate{
 	},
 	{
 		name: "declared limit", options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, 2*time.Second)},
+		before: []answered{roomyMessage},
 		reason: buckets.WaitsForDeclared, after: 2 * time.Second,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			return pass(2 * time.Second)
-		},
 	},
 	{
 		name:   "edge",
+		before: []answered{roomyMessage, {*request(list(2)), refused(ratelimits.ClassEdge, 2*time.Second)}},
 		reason: buckets.WaitsForEdge, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassEdge,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			discover(t, m, list(2), refused(ratelimits.ClassEdge, 2*time.Second))
-			return pass(2*time.Second + time.Millisecond)
-		},
 	},
 	{
-		name: "sub-limit", fields: []string{"name"},
+		name: "sub-limit", fields: []string{"name"}, before: []answered{roomyMessage, subLimitHold(2 * time.Second)},
 		reason: buckets.WaitsForSubLimit, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassSubLimit,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			renamed := gate{fields: []string{"name"}}.call(m)
-			renamed.update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second), "messages", 100, 80, time.Minute))
-			return pass(2*time.Second + time.Millisecond)
-		},
 	},
+}
+
+// sharedHold is a request of channel 1 whose 429 holds the channel for a second.
+var sharedHold = answered{
+	roomyMessage.request, inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second),
+}
+
+// subLimitHold is a request of channel 1 whose 429 holds requests with the same field in their bodies.
+func subLimitHold(d time.Duration) answered {
+	return answered{renaming(1), inBucket(refused(ratelimits.ClassSubLimit, d), "messages", 100, 80, time.Minute)}
 }
 
 // forEachGate runs a test in a bubble for each gate, with a manager that the gate has prepared.
@@ -195,7 +185,12 @@ func forEachGate(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketMana
 	for _, g := range gates {
 		subtest(t, g.name, func(t *testing.T) {
 			m := started(t, g.options...)
-			test(t, m, g, g.prepare(t, m))
+			discoverAll(t, m, g.before)
+			open := pass(g.after)
+			if g.prepare != nil {
+				open = g.prepare(t, m)
+			}
+			test(t, m, g, open)
 		})
 	}
 }
@@ -229,8 +224,7 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 			require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "no request waits")
 		}
 		r := g.request()
-		predicted, because, err := m.Predict(&r)
-		require.NoError(t, err)
+		predicted, because := predict(t, m, &r)
 		if !g.ordered { // Predict does not get the ordered option, which is in the context
 			assert.Equal(t, g.reason, because)
 		}
@@ -293,7 +287,7 @@ func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 			if how == "overtaken" {
 				ctx = buckets.ContextWithPriority(ctx)
 			}
-			free := call(ctx, m, buckets.Request{Route: compile(exempt, "1"), Authorization: bot})
+			free := call(ctx, m, *request(compile(exempt, "1")))
 			if how == "left" {
 				require.False(t, free.done())
 				head.cancel()
@@ -319,5 +313,137 @@ func TestEachAuthenticationHasTheGlobalLimitThatAFunctionNames(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// leavers lists which of five waiting callers (0 to 4) give up.
+var leavers = map[string][]int{
+	"nobody":    {},
+	"the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
+}
+
+// Some of five callers that wait at a gate give up: before the gate opens, at that moment, or afterwards. The other
+// callers must not be affected.
+func TestWaitersThatLeave(t *testing.T) {
+	t.Parallel()
+	for moment, play := range map[string]func(cancel, open func()){
+		"before": func(cancel, open func()) {
+			cancel()
+			synctest.Wait()
+			open()
+		},
+		"while": func(cancel, open func()) {
+			opened := make(chan struct{})
+			go func() {
+				open()
+				close(opened)
+			}()
+			for range 8 { // timed gates open within milliseconds of a multiple of 500 ms
+				go cancel()
+				time.Sleep(500 * time.Millisecond)
+			}
+			<-opened
+		},
+		"after": func(cancel, open func()) {
+			open()
+			cancel()
+		},
+	} {
+		for name, leaving := range leavers {
+			t.Run(name+" leave "+moment, func(t *testing.T) {
+				forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+					waiting := leave(t, m, g, leaving, func(cancel func()) { play(cancel, open) })
+					switch cancelled := int(m.Stats().Cancelled); moment {
+					case "before":
+						for _, i := range leaving {
+							assert.ErrorIs(t, waiting[i].failed(), context.Canceled)
+						}
+						assert.Equal(t, len(leaving), cancelled)
+					case "after":
+						assert.Less(t, cancelled, 5, "the first caller had been granted before")
+					}
+				})
+			})
+		}
+	}
+}
+
+// leave lets five callers wait at a gate and calls how, with a function that cancels the callers that leaving lists. It
+// requires that the other callers are granted in order and that no request is left, and returns all five callers.
+func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, how func(cancel func())) []*caller {
+	t.Helper()
+	var waiting, staying []*caller
+	gone := make(map[int]bool)
+	for _, i := range leaving {
+		gone[i] = true
+	}
+	for i := range 5 {
+		waiting = append(waiting, g.call(m))
+		if !gone[i] {
+			staying = append(staying, waiting[i])
+		}
+	}
+	require.Zero(t, granted(t, waiting))
+	how(func() {
+		for i := range gone {
+			waiting[i].cancel()
+		}
+	})
+	synctest.Wait()
+	for _, i := range leaving {
+		require.True(t, waiting[i].done())
+		if waiting[i].failed() != nil {
+			require.ErrorIs(t, waiting[i].failed(), context.Canceled)
+		}
+		if waiting[i].granted() {
+			g.end(waiting[i])
+		}
+	}
+	for ended := 0; ended < len(staying); wait(100 * time.Millisecond) {
+		for n := granted(t, staying); ended < n; ended++ {
+			g.end(staying[ended])
+		}
+	}
+	drained(t, m)
+	after := g.call(m)
+	wait(time.Minute)
+	require.True(t, after.granted(), "a later request is granted as if no caller had left")
+	g.end(after)
+	return waiting
+}
+
+// endsAsGranted is a context that ends when its request is granted: end does both, as soon as the request begins to
+// wait and Acquire calls Done.
+type endsAsGranted struct {
+	context.Context
+	end func()
+}
+
+func (c *endsAsGranted) Done() <-chan struct{} {
+	c.end()
+	return c.Context.Done()
+}
+
+// A request is granted at the moment in which its context ends. Acquire returns either result, by chance; if it returns
+// the context's error, the bucket must get the permit back.
+func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))
+		discover(t, m, message(1), limited("messages", 2, 1, time.Hour))
+		cancelled := 0
+		for range 30 {
+			last := ask(m, message(1))
+			require.True(t, last.granted())
+			ctx, cancel := context.WithCancel(background)
+			lease, err := m.Acquire(&endsAsGranted{ctx, func() { last.lease.Return(); cancel() }}, message(1), bot)
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				cancelled++
+			}
+			lease.Return()
+			require.Equal(t, 1, snapshot(t, m, "messages").Remaining)
+		}
+		assert.NotZero(t, cancelled)
+		assert.Zero(t, m.Stats().Lost)
 	})
 }

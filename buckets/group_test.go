@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +45,7 @@ func queueUp(
 ) {
 	for i := range n {
 		request := &buckets.Request{Route: route(i), Authorization: bot, Group: group}
-		buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
+		buckets.AcquireFunc(background, m, request, func(lease buckets.Lease, err error) {
 			if err == nil {
 				sent.add(group)
 				lease.Update(r)
@@ -115,15 +114,14 @@ func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 
 // A request that gets a 429 must stand first in its group again, but other groups have their turns first.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		of := func(group string) *caller {
-			return call(context.Background(), m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
 		}
 		first, second, other := of("a"), of("a"), of("b")
 		wait(1100 * time.Millisecond)
-		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		answer(t, first, usedUp("messages", 1, time.Second))
 		first.again(m)
 		wait(1100 * time.Millisecond)
 		require.True(t, other.granted(), "it is the turn of group b")
@@ -141,11 +139,9 @@ func TestPredictedWaitCountsTheTurnsOfGroups(t *testing.T) {
 		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
 		var sent sentLog
 		queueUp(m, always(message(1)), "a", 1000, limited("messages", 5, 0, time.Second), &sent)
-		predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "b"})
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, &buckets.Request{Route: message(1), Authorization: bot, Group: "b"})
 		assert.InDelta(t, time.Second, predicted, float64(100*time.Millisecond), "the first request of group b")
-		predicted, _, err = m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
-		require.NoError(t, err)
+		predicted, _ = predict(t, m, &buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
 		assert.InDelta(t, 201*time.Second, predicted, float64(2*time.Second), "behind all requests of group a")
 	})
 }
@@ -164,11 +160,10 @@ func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
 		for group, want := range map[string]time.Duration{
 			"b": 2 * time.Second, "c": 2 * time.Second, "a": 201 * time.Second,
 		} {
-			predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: group})
-			require.NoError(t, err)
+			predicted, _ := predict(t, m, &buckets.Request{Route: message(1), Authorization: bot, Group: group})
 			assert.InDelta(t, want, predicted, float64(time.Second), "%s", group)
 		}
-		soon := buckets.ContextWithMaxWait(context.Background(), 3*time.Second)
+		soon := buckets.ContextWithMaxWait(background, 3*time.Second)
 		c := call(soon, m, buckets.Request{Route: message(2), Authorization: bot, Group: "c"})
 		wait(2 * time.Second)
 		require.True(t, c.granted())
@@ -182,9 +177,9 @@ func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(1))
 		request := change("1", "name")
 		request.Group = "a"
-		first := call(context.Background(), m, request)
+		first := call(background, m, request)
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 5, 4, time.Second))
-		second := call(context.Background(), m, request)
+		second := call(background, m, request)
 		var sent sentLog
 		wait(9 * time.Second)
 		queueUp(m, message, "b", 5, plain(200), &sent)
@@ -209,8 +204,7 @@ func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 			queueUp(m, always(message(1)), strconv.Itoa(i), 1, used, &sent)
 		}
 		queueUp(m, always(message(1)), "long", 50, used, &sent)
-		predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "long"})
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, &buckets.Request{Route: message(1), Authorization: bot, Group: "long"})
 		assert.InDelta(t, 210*time.Second, predicted, float64(5*time.Second))
 	})
 }
@@ -224,7 +218,7 @@ func TestUnprovenRequestsAreOneGroupWhileOthersAreServed(t *testing.T) {
 		var sent sentLog
 		queue := func(channel int, group string, unproven bool) {
 			r := &buckets.Request{Route: message(channel), Authorization: bot, Group: group, Unproven: unproven}
-			buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, r, func(lease buckets.Lease, err error) {
 				if err == nil {
 					sent.add(group)
 					lease.Update(limited("messages", 100, 98, time.Second))
@@ -251,7 +245,7 @@ func TestACredentialThatIsProvenMeanwhileKeepsItsOrder(t *testing.T) {
 		var sent sentLog
 		for i := range 6 {
 			r := &buckets.Request{Route: message(1), Authorization: bot, Unproven: i%4 < 2}
-			buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, r, func(lease buckets.Lease, err error) {
 				if err == nil {
 					sent.add(strconv.Itoa(i))
 					lease.Update(limited("messages", 1, 0, time.Second))

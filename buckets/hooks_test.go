@@ -91,8 +91,7 @@ func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 						inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
 				}
 				wait(2 * time.Minute)
-				probe := ask(m, message(1))
-				answer(t, probe, roomy)
+				discover(t, m, message(1), roomy)
 			}
 			assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
 			assert.Contains(t, log.String(), "class="+class.String())
@@ -143,26 +142,12 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 	}
 }
 
-// A hook or a Fields function panics. No request may stay in a queue or in flight.
-func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{
-			Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") },
-		}))
-		probe := ask(m, message(1))
-		func() {
-			defer func() { assert.Equal(t, "of the hook", recover()) }()
-			_, _ = m.Acquire(t.Context(), message(1), bot)
-		}()
-		probe.update(roomy)
-		assert.Zero(t, m.Stats().Waiting)
-		assert.Zero(t, m.Stats().InFlight)
-
-		request := buckets.Request{Route: message(1), Authorization: bot,
-			Fields: func() []string { panic("of the fields") }}
-		lease, err := m.AcquireRequest(t.Context(), &request)
-		require.NoError(t, err)
-		lease.Update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
+// A Fields function panics. The request must not stay in flight.
+func TestPanicOfFieldsLeavesNothingInFlight(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot,
+			Fields: func() []string { panic("of the fields") }})
+		c.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
 		assert.Zero(t, m.Stats().InFlight)
 	})
 }
@@ -221,7 +206,7 @@ func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 				first.lease.Return() // now the bucket has room
 			}
 			m := started(t)
-			request := buckets.Request{Route: message(1), Authorization: bot}
+			request := *request(message(1))
 			if name == "hook" {
 				m.AddHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { giveUp() }})
 			} else {
@@ -271,12 +256,12 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 			}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		request := func(name string) *caller {
-			return call(named(name), m, buckets.Request{Route: message(1), Authorization: bot})
+			return call(named(name), m, *request(message(1)))
 		}
 		waited := request("waited")
 		require.False(t, waited.done())
 		wait(2 * time.Second)
-		waited.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		waited.update(usedUp("messages", 1, time.Second))
 		wait(2 * time.Second)
 		waited.cancel()
 
@@ -292,7 +277,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		async := buckets.Request{Route: message(1), Authorization: bot}
 		buckets.AcquireFunc(named("async"), m, &async, func(l buckets.Lease, err error) {
 			if assert.NoError(t, err) {
-				l.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+				l.Update(usedUp("messages", 1, time.Second))
 			}
 		})
 		wait(2 * time.Second)
@@ -430,8 +415,7 @@ func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
 				}))
 			webhook := compile(routes.ExecuteWebhook, "77", canary)
 			ask(m, webhook).update(class)
-			queued := ask(m, webhook)
-			queued.cancel()
+			ask(m, webhook).cancel()
 			wait(time.Minute)
 			assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:…`)
 			assert.Contains(t, events.String(), "Major:77:…")

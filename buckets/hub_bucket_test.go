@@ -9,12 +9,6 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// hubReport is a response that a manager reported while the bucket was not lent.
-type hubReport struct {
-	key      shared.Key
-	response ratelimits.Response
-}
-
 // hubBucket is a bucket that managers share, with one window and one order of waiting requests for all of them.
 type hubBucket struct {
 	hub    *hub
@@ -24,20 +18,14 @@ type hubBucket struct {
 	users  []*hubShare
 	timer  *time.Timer
 
-	owner  *hubShare // the manager to which the bucket is lent or offered
-	until  time.Duration
-	wanted bool
-	hold   time.Duration
+	owner  *hubShare // the manager to which the bucket is lent
+	wanted bool      // another manager needs it
 }
 
-// hubPermit is a request in flight. If the bucket is lent to another manager, the request is not charged in the common
-// window until the loan ends (stray).
+// hubPermit is a request in flight, charged in the manager's window and, unless the bucket is lent, in the common one.
 type hubPermit struct {
-	sent   time.Duration // by the hub's clock
-	own    ratelimits.Permit
-	common ratelimits.Permit
-	stray  bool
-	ended  *ratelimits.Response
+	own, common ratelimits.Permit
+	stray       bool // the bucket was lent to another manager, so the common window never counts the request
 }
 
 // hubShare is one manager's use of a bucket.
@@ -50,8 +38,6 @@ type hubShare struct {
 	answered int             // how many of arrivals the hub has answered
 	granted  []ratelimits.Permit
 	flying   []*hubPermit
-	strays   []*hubPermit
-	offered  bool
 	lent     bool
 	closed   bool
 }
@@ -81,8 +67,7 @@ func (s *hubSession) Bucket(key shared.Key, window *ratelimits.Window, changed f
 	return u
 }
 
-// use begins a call and reports whether the call has any effect. An offered loan begins, and a loan that is over or
-// wanted by another manager ends.
+// use begins a call and reports whether the call has any effect. A loan that another manager wants ends.
 func (u *hubShare) use(what string, now time.Duration) bool {
 	switch {
 	case u.session.closed, u.closed && (what == "Report" || what == "Return"): // of requests in flight
@@ -91,10 +76,7 @@ func (u *hubShare) use(what string, now time.Duration) bool {
 		u.hub.misused("%s of a bucket that was closed", what)
 		return false
 	}
-	if u.offered {
-		u.begin(now)
-	}
-	if u.lent && (u.wanted || u.hub.now() >= u.until) {
+	if u.lent && u.wanted {
 		u.end(now)
 	}
 	return true
@@ -105,7 +87,7 @@ func (u *hubShare) at(now time.Duration) time.Duration { return now + u.session.
 // others reports whether another manager has requests that wait or are in flight.
 func (u *hubShare) others() bool {
 	return slices.ContainsFunc(u.users, func(other *hubShare) bool {
-		return other != u && len(other.arrivals)+len(other.flying)+len(other.strays) > 0
+		return other != u && len(other.arrivals)+len(other.flying) > 0
 	})
 }
 
@@ -132,24 +114,18 @@ func (u *hubShare) Demand(now time.Duration, waiting int, arrivals iter.Seq[time
 		u.window.Return(u.at(now), u.granted[0])
 		u.granted = u.granted[1:]
 	}
-	if u.lent || u.offered {
-		return
+	switch {
+	case u.lent:
+	case u.hub.lends && u.owner == nil && len(u.arrivals) > 0 && !u.others() && !u.hub.silent:
+		u.begin(now)
+	default:
+		u.pump()
 	}
-	if u.hub.term > 0 && u.owner == nil && len(u.arrivals) > 0 && !u.others() && !u.hub.silent {
-		u.owner, u.offered = u, true
-		u.session.notify(u.changed)
-		return
-	}
-	u.pump()
 }
 
 // pump grants permits to the requests that can leave, and notifies the managers that have news.
 func (b *hubBucket) pump() {
 	now := b.hub.now()
-	if b.owner != nil && !b.owner.offered && now >= b.until && !b.owner.lent { // the loan expired and was not returned
-		b.owner, b.wanted, b.window = nil, false, b.blank
-		b.flush(now)
-	}
 	if b.hub.silent || b.hub.err != nil {
 		return
 	}
@@ -206,21 +182,6 @@ func (b *hubBucket) ring(d time.Duration) {
 	})
 }
 
-// flush charges the requests that other managers sent while the bucket was lent, and applies the responses and the hold
-// of that time.
-func (b *hubBucket) flush(now time.Duration) {
-	for _, u := range b.users {
-		for _, p := range u.strays {
-			p.common, p.stray = b.window.Adopt(now, p.sent), false
-			if p.ended != nil {
-				b.window.Report(now, p.common, *p.ended)
-			}
-		}
-		u.strays = nil
-	}
-	b.window.HoldFor(now, b.hold-now, ratelimits.ClassUser)
-}
-
 func (u *hubShare) Next(now time.Duration) (time.Duration, bool) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
@@ -239,7 +200,7 @@ func (u *hubShare) Next(now time.Duration) (time.Duration, bool) {
 func (u *hubShare) Take(now time.Duration) (shared.Permit, bool) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
-	p := &hubPermit{sent: u.at(now)}
+	p := &hubPermit{}
 	switch {
 	case !u.use("Take", now):
 		return nil, false
@@ -267,15 +228,10 @@ func (u *hubShare) Adopt(now, sent time.Duration) shared.Permit {
 	if !u.use("Adopt", now) {
 		return nil
 	}
-	p := &hubPermit{sent: u.at(sent), own: u.view.Adopt(now, sent)}
+	p := &hubPermit{own: u.view.Adopt(now, sent)}
 	u.flying = append(u.flying, p)
-	switch {
-	case u.owner == nil:
-		p.common = u.window.Adopt(u.at(now), p.sent)
-	case u.owner != u:
-		p.stray = true
-		u.strays = append(u.strays, p)
-		u.pump()
+	if p.stray = u.owner != nil && u.owner != u; u.owner == nil {
+		p.common = u.window.Adopt(u.at(now), u.at(sent))
 	}
 	return p
 }
@@ -291,13 +247,7 @@ func (u *hubShare) Report(now time.Duration, p shared.Permit, r ratelimits.Respo
 		return
 	}
 	u.view.Report(now, permit.own, r)
-	if !u.lent {
-		u.hub.reports = append(u.hub.reports, hubReport{u.key, r})
-	}
-	switch {
-	case permit.stray:
-		permit.ended = &r
-	case u.owner == nil:
+	if u.owner == nil && !permit.stray {
 		u.window.Report(u.at(now), permit.common, r)
 		u.pump()
 	}
@@ -314,10 +264,7 @@ func (u *hubShare) Return(now time.Duration, p shared.Permit) {
 		return
 	}
 	u.view.Return(now, permit.own)
-	switch {
-	case permit.stray:
-		u.strays = without(u.strays, permit)
-	case u.owner == nil:
+	if u.owner == nil && !permit.stray {
 		u.window.Return(u.at(now), permit.common)
 		u.pump()
 	}
@@ -342,8 +289,7 @@ func (u *hubShare) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 	u.view.HoldFor(now, d, class)
 	if u.owner != nil {
-		u.hold = max(u.hold, u.at(now)+d)
-		return
+		return // the common window is that of the owner
 	}
 	u.window.HoldFor(u.at(now), d, class)
 	for _, other := range u.users {
@@ -388,8 +334,7 @@ func (u *hubShare) Err() error {
 
 // begin starts a loan: from now on the manager's own window decides.
 func (u *hubShare) begin(now time.Duration) {
-	u.offered, u.lent, u.until = false, true, u.hub.now()+u.hub.term
-	u.hub.loans++
+	u.owner, u.lent = u, true
 	for _, permit := range u.granted {
 		u.window.Return(u.at(now), permit)
 	}
@@ -398,29 +343,7 @@ func (u *hubShare) begin(now time.Duration) {
 	for _, p := range u.flying {
 		p.own = p.common.Shift(-u.session.offset, -u.session.offset)
 	}
-	u.renew(u.until)
-}
-
-// renew extends a loan in time, as long as no other manager wants the bucket. When a loan expires, renew notifies the
-// manager.
-func (u *hubShare) renew(until time.Duration) {
-	time.AfterFunc(u.hub.term/2, func() {
-		u.hub.mu.Lock()
-		defer u.hub.mu.Unlock()
-		if u.lent && u.until == until && u.hub.renews && u.hub.err == nil && !u.wanted {
-			u.until = u.hub.now() + u.hub.term
-			u.renew(u.until)
-		} else if u.lent && !u.session.closed {
-			time.AfterFunc(until-u.hub.now(), func() {
-				u.hub.mu.Lock()
-				defer u.hub.mu.Unlock()
-				if u.lent && u.until == until {
-					u.session.notify(u.changed)
-					u.pump()
-				}
-			})
-		}
-	})
+	u.session.notify(u.changed)
 }
 
 // shifted returns a copy of a window for another clock.
@@ -436,12 +359,10 @@ func shifted(w *ratelimits.Window, by time.Duration) ratelimits.Window {
 // end ends a loan: from now on the common window decides.
 func (u *hubShare) end(now time.Duration) {
 	u.lent, u.owner, u.wanted = false, nil, false
-	u.hub.returned++
 	u.window = shifted(u.view, u.session.offset)
 	for _, p := range u.flying {
 		p.common = p.own.Shift(u.session.offset, u.session.offset)
 	}
-	u.flush(u.at(now))
 	u.session.notify(func() { // after the manager has called Demand
 		u.hub.mu.Lock()
 		u.pump()
@@ -463,12 +384,11 @@ func (u *hubShare) Close() {
 
 // leave ends the manager's use of the bucket.
 func (u *hubShare) leave() {
-	u.closed, u.lent, u.offered = true, false, false
+	u.closed, u.lent = true, false
 	u.session.buckets = without(u.session.buckets, u)
 	u.users = without(u.users, u)
 	if u.owner == u { // the state of the lent window is lost
 		u.owner, u.wanted, u.window = nil, false, u.blank
-		u.flush(u.hub.now())
 	}
 	for _, permit := range u.granted {
 		u.window.Return(u.hub.now(), permit)
@@ -478,7 +398,7 @@ func (u *hubShare) leave() {
 			u.window.Lost(u.hub.now(), p.common)
 		}
 	}
-	u.granted, u.flying, u.strays, u.arrivals = nil, nil, nil, nil
+	u.granted, u.flying, u.arrivals = nil, nil, nil
 	if len(u.users) == 0 && u.timer != nil {
 		u.timer.Stop()
 	}

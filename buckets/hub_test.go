@@ -25,8 +25,7 @@ type hub struct {
 	mu       sync.Mutex
 	silent   bool          // the hub answers no manager
 	err      error         // the error that Err returns to every manager
-	term     time.Duration // how long a loan lasts; 0: no loans
-	renews   bool          // loans are extended before they end
+	lends    bool          // a bucket that one manager uses alone is lent to it
 	mean     bool          // no manager gets a new part of the global limit
 	late     bool          // a hash is discovered while a session ends
 	comes    time.Duration // when managers without a part may get one
@@ -35,17 +34,39 @@ type hub struct {
 	buckets  map[shared.Key]*hubBucket
 	routes   map[string]*hubRoute
 	globals  map[string][]*hubGlobal
-	reports  []hubReport
-	loans    int // loans that began
-	returned int // loans that ended
 }
 
 func newHub(t *testing.T) *hub {
 	return &hub{
-		t: t, start: time.Now(), renews: true,
+		t: t, start: time.Now(),
 		buckets: make(map[shared.Key]*hubBucket), routes: make(map[string]*hubRoute),
 		globals: make(map[string][]*hubGlobal),
 	}
+}
+
+// quietly changes the hub and notifies no manager.
+func (h *hub) quietly(change func(h *hub)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(h)
+}
+
+// count returns a number of the hub.
+func (h *hub) count(what func(h *hub) int) (n int) {
+	h.quietly(func(h *hub) { n = what(h) })
+	return n
+}
+
+// lent returns how many buckets are lent.
+func (h *hub) lent() int {
+	return h.count(func(h *hub) (n int) {
+		for _, b := range h.buckets {
+			if b.owner != nil {
+				n++
+			}
+		}
+		return n
+	})
 }
 
 // set changes a switch and notifies all managers.

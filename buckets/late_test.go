@@ -25,7 +25,7 @@ var oneLeft = limited("messages", 1, 0, latePeriod)
 
 // notYet returns the 429 of a bucket that has not opened yet.
 func notYet(limit int, rest time.Duration) ratelimits.Response {
-	return inBucket(refused(ratelimits.ClassUser, rest), "messages", limit, 0, rest)
+	return usedUp("messages", limit, rest)
 }
 
 // showLate shows the manager that a bucket of one request opens late: a request at the announced time gets a 429, and
@@ -96,8 +96,7 @@ func TestLatenessIsExpectedOfOtherBuckets(t *testing.T) {
 }
 
 func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		for channel := range 2 {
 			discover(t, m, message(2+channel), limited("messages", 5, 0, time.Second))
@@ -114,8 +113,7 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 
 // One hash has shown that it opens late. That must not delay the buckets of another hash.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		showLate(t, m, message(1))
 		discover(t, m, list(1), limited("others", 1, 0, latePeriod))
 		c := ask(m, list(1))

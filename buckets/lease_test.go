@@ -73,8 +73,7 @@ func TestZeroLeaseDoesNothing(t *testing.T) {
 }
 
 func TestLeaseEndsOnceWhateverGoroutineEndsIt(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		lease := ask(m, message(1)).lease
 		var all sync.WaitGroup
 		for i := range 30 {
@@ -113,16 +112,14 @@ func TestLeaseCanBeEndedAfterClose(t *testing.T) {
 			assert.Zero(t, m.Stats().Buckets)
 
 			require.NoError(t, m.Start())
-			c := ask(m, message(1))
-			assert.True(t, c.granted(), "the restarted manager does not know the old lease's response")
+			assert.True(t, ask(m, message(1)).granted(), "the restarted manager does not know the old lease's response")
 		})
 	}
 }
 
 // The manager reuses the memory of leases. An old copy of a lease that has ended must not end another request's lease.
 func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), plain(204))
 		var stale []buckets.Lease
 		for range 500 {
@@ -146,8 +143,7 @@ func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
 // The manager reuses the memory of leases. A Request whose lease has ended must not get the place of the request that
 // uses that memory now.
 func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		done := ask(m, message(1))
 		done.update(roomy)
@@ -156,8 +152,7 @@ func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
 			require.NoError(t, err)
 			lease.Release()
 		}
-		last := ask(m, message(1))
-		last.update(limited("messages", 1, 0, time.Minute))
+		ask(m, message(1)).update(limited("messages", 1, 0, time.Minute))
 		before := ask(m, message(1))
 		done.again(m)
 		wait(time.Minute + 10*time.Millisecond)

@@ -22,7 +22,7 @@ func TestManagerIsAliveBetweenStartAndClose(t *testing.T) {
 	t.Parallel()
 	m := buckets.NewRESTBucketManager()
 	assert.False(t, m.IsAlive())
-	_, err := m.Acquire(context.Background(), message(1), bot)
+	_, err := m.Acquire(background, message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrNotStarted)
 
 	require.NoError(t, m.Start())
@@ -32,7 +32,7 @@ func TestManagerIsAliveBetweenStartAndClose(t *testing.T) {
 
 	require.NoError(t, m.Close())
 	assert.False(t, m.IsAlive())
-	_, err = m.Acquire(context.Background(), message(1), bot)
+	_, err = m.Acquire(background, message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
 	assert.NoError(t, m.Close(), "closing again does nothing")
 }
@@ -41,7 +41,7 @@ func TestManagerThatWasNeverStartedCanBeClosed(t *testing.T) {
 	t.Parallel()
 	m := buckets.NewRESTBucketManager()
 	require.NoError(t, m.Close())
-	_, err := m.Acquire(context.Background(), message(1), bot)
+	_, err := m.Acquire(background, message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
 	require.NoError(t, m.Start(), "a closed manager can be started")
 	assert.NoError(t, m.Close())
@@ -87,15 +87,17 @@ func TestCloseAnswersEveryWaiterAtEveryGate(t *testing.T) {
 	})
 }
 
+// timerSet reports whether a timer of the clock is set.
+func timerSet(t *testing.T, clock *clockwork.FakeClock) bool {
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	return clock.BlockUntilContext(done, 1) == nil
+}
+
 func TestCloseLeavesNoTimerBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
 		m := started(t, buckets.WithClock(clock), buckets.WithGlobalLimit(1))
-		timers := func() bool {
-			done, cancel := context.WithCancel(t.Context())
-			cancel()
-			return clock.BlockUntilContext(done, 1) == nil
-		}
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		ask(m, message(1)) // waits for the window
 		ask(m, list(1))    // waits for the global limit
@@ -103,16 +105,15 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 		synctest.Wait()
 		m.Throttle(time.Minute)
 		require.False(t, ask(m, message(2)).done(), "the request waits for the global limit")
-		require.True(t, timers())
+		require.True(t, timerSet(t, clock))
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timers(), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "a timer is still set")
 	})
 }
 
 func TestRestartBeginsWithoutKnowledge(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Hour))
 		m.Throttle(time.Hour)
@@ -129,16 +130,14 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 		first.update(roomy)
 		assert.True(t, second.granted())
 		second.update(roomy)
-		elsewhere := at(m, "example.com", bot)
-		require.True(t, elsewhere.granted(), "no hold is left at another server either")
+		require.True(t, at(m, "example.com", bot).granted(), "no hold is left at another server either")
 	})
 }
 
 // Close is called in a request's Fields function, while the request is neither granted nor in a queue. The request must
 // fail with ErrClosed.
 func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string {
 			assert.NoError(t, m.Close())
@@ -152,11 +151,6 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
 		m := started(t, buckets.WithClock(clock))
-		timers := func() bool {
-			done, cancel := context.WithCancel(t.Context())
-			cancel()
-			return clock.BlockUntilContext(done, 1) == nil
-		}
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		old := call(background, m, change("1", "name"))
 		require.NoError(t, m.Close())
@@ -165,7 +159,7 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 		assert.Zero(t, m.Status(1).BucketsTotal)
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timers(), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "a timer is still set")
 	})
 }
 
@@ -186,6 +180,14 @@ func shutDown(ctx context.Context, m *buckets.RESTBucketManager) *shutdown {
 	}()
 	synctest.Wait()
 	return s
+}
+
+// succeeded requires that Shutdown has returned no error.
+func (s *shutdown) succeeded(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	require.True(t, s.over.Load())
+	assert.NoError(t, s.err)
 }
 
 func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
@@ -218,8 +220,7 @@ func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
 			g.end(c)
 		}
 		wait(2 * time.Second)
-		require.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 		_, err = m.Acquire(background, message(1), bot)
 		assert.Equal(t, buckets.ErrClosed, err)
 	})
@@ -263,13 +264,12 @@ func TestShutdownWithNothingToDoReturnsAtOnce(t *testing.T) {
 }
 
 func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		first, second := ask(m, message(1)), ask(m, message(1))
 		s := shutDown(background, m)
-		first.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
-		second.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
+		first.update(usedUp("messages", 100, 3*time.Second))
+		second.update(usedUp("messages", 100, 3*time.Second))
 		wait(500 * time.Millisecond)
 		require.False(t, s.over.Load(), "both requests may come back")
 		first.again(m)
@@ -279,8 +279,7 @@ func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
 		answer(t, first, roomy)
 		wait(time.Second)
 		answer(t, second, roomy)
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 
@@ -301,8 +300,7 @@ func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
 			wait(900 * time.Millisecond)
 			assert.False(t, s.over.Load())
 			wait(200 * time.Millisecond)
-			require.True(t, s.over.Load())
-			assert.NoError(t, s.err)
+			s.succeeded(t)
 			c.again(m)
 			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 		})
@@ -371,17 +369,14 @@ func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 			require.False(t, s.over.Load())
 			c.cancel()
 		}
-		synctest.Wait()
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 
 // Shutdown must also wait for requests that move to another bucket; a request that moves must not be rejected as a new
 // one.
 func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
 		other := ask(m, message(2))
 		waiting := asks(m, message(1), 2)
@@ -395,9 +390,7 @@ func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 			require.True(t, c.granted())
 			c.lease.Update(limited("messages", 1, 0, time.Minute))
 		}
-		synctest.Wait()
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 
@@ -413,8 +406,7 @@ func TestShutdownEndsWhenTheBudgetOfInvalidRequestsRefusesTheLast(t *testing.T) 
 				c.update(plain(401))
 			}
 		}
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 
@@ -430,7 +422,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 			for i := range 100 {
 				all.Go(func() {
 					time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
-					r := buckets.Request{Route: message(i % 7), Authorization: bot}
+					r := *request(message(i % 7))
 					for refusals := 0; ; refusals++ {
 						lease, err := m.AcquireRequest(background, &r)
 						if err != nil {
@@ -446,8 +438,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 						again := rand.IntN(4) == 0
 						inFlight.Add(-1)
 						if again {
-							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond),
-								"messages", 5, 0, 50*time.Millisecond))
+							lease.Update(usedUp("messages", 5, 50*time.Millisecond))
 							continue
 						}
 						lease.Update(limited("messages", 5, 4, 100*time.Millisecond))

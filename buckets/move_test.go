@@ -160,7 +160,7 @@ func TestRouteIsKnownAsLongAsItsBucketIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 		discover(t, m, message(1), limited("messages", 2, 1, time.Minute))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 6*time.Hour), "messages", 2, 0, 6*time.Hour))
+		discover(t, m, message(1), usedUp("messages", 2, 6*time.Hour))
 		wait(4 * time.Hour)
 		assert.False(t, ask(m, message(1)).granted(), "the bucket is held for two more hours")
 	})
@@ -290,7 +290,6 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 				for i, n := range told {
 					assert.Equal(t, 1, n, "number %d", i)
 				}
-				slow.lease.Release()
 			})
 		}
 	}
@@ -362,7 +361,7 @@ func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 		last := ask(m, message(1))
 		rejected, granted := 0, 0
 		for range 1900 {
-			buckets.AcquireFunc(context.Background(), m, request(message(1)), func(lease buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, request(message(1)), func(lease buckets.Lease, err error) {
 				if err != nil {
 					rejected++
 					return
@@ -373,7 +372,7 @@ func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 		}
 		wait(0)
 		require.Zero(t, rejected)
-		last.update(inBucket(refused(ratelimits.ClassUser, 500*time.Second), "messages", 2, 0, 500*time.Second))
+		last.update(usedUp("messages", 2, 500*time.Second))
 		wait(0)
 		assert.InDelta(t, 900, rejected, 10)
 		wait(2000 * time.Second)

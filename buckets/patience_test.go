@@ -15,113 +15,69 @@ import (
 // patience is how long requests wait for the outcome of another request.
 const patience = 10 * time.Second
 
-// slowOutcomes lists all situations in which requests wait for the outcome of one request. prepare sends that request,
-// at once or after a wait. next is a request that waits for its outcome.
-var slowOutcomes = []struct {
-	name    string
-	prepare func(t *testing.T, m *buckets.RESTBucketManager) (slow *caller)
-	next    buckets.Request
-	answer  ratelimits.Response // response to all requests; zero: roomy
-}{
-	{
-		name: "unknown route", next: buckets.Request{Route: message(2)},
-		prepare: func(_ *testing.T, m *buckets.RESTBucketManager) *caller { return ask(m, message(1)) },
-	},
-	{
-		name: "unknown family", next: buckets.Request{Route: unreact(2)}, answer: limited("reactions", 100, 90, time.Minute),
-		prepare: func(_ *testing.T, m *buckets.RESTBucketManager) *caller { return ask(m, react(1)) },
-	},
-	{
-		name: "unknown route after an error", next: buckets.Request{Route: message(1)},
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-			discover(t, m, message(1), plain(404))
-			return ask(m, message(1))
-		},
-	},
-	{
-		name: "route with a hint", next: buckets.Request{Route: unreact(1)}, answer: limited("reactions", 100, 90, time.Minute),
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-			discover(t, m, react(1), limited("reactions", 100, 90, time.Minute))
-			return ask(m, unreact(1))
-		},
-	},
-	{
-		name: "first after a 429 of the resource", next: buckets.Request{Route: message(1)},
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-			held := refused(ratelimits.ClassShared, time.Second)
-			discover(t, m, message(1), inBucket(held, "messages", 100, 90, time.Minute))
-			wait(2 * time.Second)
-			return ask(m, message(1))
-		},
-	},
-	{
-		name: "first after a global 429", next: buckets.Request{Route: message(2)},
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-			discover(t, m, message(1), roomy)
-			discover(t, m, message(2), roomy)
-			discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
-			wait(2 * time.Second)
-			return ask(m, message(1))
-		},
-	},
-	{
-		name: "first after a refusal of the edge", next: buckets.Request{Route: message(2)},
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-			discover(t, m, message(1), roomy)
-			discover(t, m, message(2), roomy)
-			discover(t, m, message(1), refused(ratelimits.ClassEdge, time.Second))
-			wait(2 * time.Second)
-			return ask(m, message(1))
-		},
-	},
-	{
-		name: "unread 429 of the bucket", next: buckets.Request{Route: message(1)},
-		prepare: unreadRefusal(ratelimits.ClassUser),
-	},
-	{
-		name: "unread global 429", next: buckets.Request{Route: message(2)},
-		prepare: unreadRefusal(ratelimits.ClassGlobal),
-	},
-	{
-		name: "unread refusal of the edge", next: buckets.Request{Route: message(2)},
-		prepare: unreadRefusal(ratelimits.ClassEdge),
-	},
-	{
-		name: "unstable route", next: buckets.Request{Route: message(1)}, answer: plain(200),
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-			flip(t, m, message(1), 8)
-			return ask(m, message(1))
-		},
-	},
-	{
-		name: "first after a 429 of a sub-limit", next: renaming(1),
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-			discover(t, m, message(1), roomy)
-			c := call(background, m, renaming(1))
-			c.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
-			slow := call(background, m, renaming(1))
-			wait(time.Second + time.Millisecond)
-			return slow
-		},
-	},
+// slowOutcome is a situation in which requests wait for the outcome of one request.
+type slowOutcome struct {
+	name   string
+	before []answered          // earlier requests
+	slow   buckets.Request     // the request without an outcome; it may wait for the end of a hold of a second before
+	unread ratelimits.Class    // only the headers of a 429 of that class arrive for it, after 3 s
+	next   buckets.Request     // waits for the outcome
+	answer ratelimits.Response // response to all requests; zero: roomy
 }
+
+// prepare sends the request that has no outcome.
+func (o *slowOutcome) prepare(t *testing.T, m *buckets.RESTBucketManager) (slow *caller) {
+	t.Helper()
+	discoverAll(t, m, o.before)
+	slow = call(background, m, o.slow)
+	if !slow.done() {
+		wait(time.Second + time.Millisecond)
+	}
+	require.True(t, slow.granted())
+	if o.unread != ratelimits.ClassOK {
+		wait(3 * time.Second)
+		slow.lease.Refused(refused(o.unread, time.Second))
+	}
+	return slow
+}
+
+// slowOutcomes lists all of these situations.
+var slowOutcomes = func() []slowOutcome {
+	one, two, reaction := *request(message(1)), *request(message(2)), limited("reactions", 100, 90, time.Minute)
+	both := []answered{roomyMessage, {two, roomy}}
+	refusal := func(class ratelimits.Class) []answered {
+		return []answered{roomyMessage, {two, roomy}, {one, refused(class, time.Second)}}
+	}
+	var flips []answered
+	for i := range 8 {
+		flips = append(flips, answered{one, limited([]string{"first", "second"}[i%2], 50, 49, time.Second)})
+	}
+	return []slowOutcome{
+		{name: "unknown route", slow: one, next: two},
+		{name: "unknown family", slow: *request(react(1)), next: *request(unreact(2)), answer: reaction},
+		{name: "unknown route after an error", before: []answered{{one, plain(404)}}, slow: one, next: one},
+		{
+			name: "route with a hint", before: []answered{{*request(react(1)), reaction}},
+			slow: *request(unreact(1)), next: *request(unreact(1)), answer: reaction,
+		},
+		{name: "first after a 429 of the resource", before: []answered{sharedHold}, slow: one, next: one},
+		{name: "first after a global 429", before: refusal(ratelimits.ClassGlobal), slow: one, next: two},
+		{name: "first after a refusal of the edge", before: refusal(ratelimits.ClassEdge), slow: one, next: two},
+		{name: "unread 429 of the bucket", before: both, slow: one, unread: ratelimits.ClassUser, next: one},
+		{name: "unread global 429", before: both, slow: one, unread: ratelimits.ClassGlobal, next: two},
+		{name: "unread refusal of the edge", before: both, slow: one, unread: ratelimits.ClassEdge, next: two},
+		{name: "unstable route", before: flips, slow: one, next: one, answer: plain(200)},
+		{
+			name: "first after a 429 of a sub-limit", before: []answered{roomyMessage, subLimitHold(time.Second)},
+			slow: renaming(1), next: renaming(1),
+		},
+	}
+}()
 
 // renaming is a request with the field "name" in its body, to which a sub-limit can apply.
 func renaming(channel int) buckets.Request {
 	fields := func() []string { return []string{"name"} }
 	return buckets.Request{Route: message(channel), Authorization: bot, Fields: fields}
-}
-
-// unreadRefusal returns a prepare that sends a request; 3 s later only the headers of its 429 arrive.
-func unreadRefusal(class ratelimits.Class) func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-	return func(t *testing.T, m *buckets.RESTBucketManager) *caller {
-		discover(t, m, message(1), roomy)
-		discover(t, m, message(2), roomy)
-		slow := ask(m, message(1))
-		wait(3 * time.Second)
-		slow.lease.Refused(refused(class, time.Second))
-		return slow
-	}
 }
 
 func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
@@ -134,8 +90,6 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 			}
 			m := started(t)
 			slow := c.prepare(t, m)
-			require.True(t, slow.granted())
-			c.next.Authorization = bot
 			var all []*caller
 			for range 100 {
 				all = append(all, call(background, m, c.next))
@@ -157,8 +111,7 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 // The first request of a route is a slow upload, for which the others stop waiting. When its response arrives, each
 // request must be counted once and in the right bucket.
 func TestSlowProbeIsCountedOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		upload := ask(m, message(1))
 		same, others := asks(m, message(1), 6), asks(m, message(2), 9)
 		wait(patience + time.Millisecond)
@@ -194,15 +147,13 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 // A probe has taken longer than patience. New requests and predictions must not wait for it, even if no request was
 // waiting when the time was over.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ask(m, message(1))
 		wait(patience / 2)
 		_, err := m.TryAcquire(message(2), bot)
 		require.Error(t, err)
 		wait(patience)
-		predicted, because, err := m.Predict(&buckets.Request{Route: message(2), Authorization: bot})
-		require.NoError(t, err)
+		predicted, because := predict(t, m, request(message(2)))
 		assert.Zero(t, predicted)
 		assert.Equal(t, buckets.WaitsForNothing, because)
 		lease, err := m.TryAcquire(message(2), bot)
@@ -234,7 +185,6 @@ func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 		subtest(t, c.name, func(t *testing.T) {
 			m := started(t)
 			slow := c.prepare(t, m)
-			c.next.Authorization = bot
 			wait(patience + time.Millisecond)
 			second, third := call(background, m, c.next), call(background, m, c.next)
 			require.True(t, second.granted())
@@ -271,8 +221,7 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 // An undiscovered request of another route may belong to a bucket. Requests of that bucket must not wait longer than
 // patience for its outcome either.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
@@ -313,8 +262,7 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 // Requests have waited for the outcome of a slow request for patience. When the slow request moves to another bucket,
 // the requests there must not wait for it again.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, list(1), limited("new", 100, 99, time.Second))
 		discover(t, m, message(1), limited("old", 100, 99, time.Second))
 		ask(m, message(1))
@@ -323,15 +271,13 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 		// After this one request is sent, unless it has to wait for another.
 		discover(t, m, list(1), ratelimits.Response{})
 		wait(10 * time.Second)
-		next := ask(m, list(1))
-		require.True(t, next.granted())
+		require.True(t, ask(m, list(1)).granted())
 	})
 }
 
 // An ordered request must wait for the outcome of the one before it, however long that takes.
 func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		ordered := gate{ordered: true}
 		before, after := ordered.call(m), ordered.call(m)

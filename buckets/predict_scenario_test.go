@@ -82,7 +82,7 @@ func (s *scenario) period() time.Duration {
 
 // draw returns a request, which may have priority.
 func (s *scenario) draw() (context.Context, *buckets.Request) {
-	ctx, r := context.Background(), request(message(1+s.random.IntN(len(s.windows))))
+	ctx, r := background, request(message(1+s.random.IntN(len(s.windows))))
 	if s.tenants > 0 {
 		r.Group = "tenant"[:1+s.random.IntN(s.tenants)]
 	}
@@ -109,7 +109,7 @@ func (s *scenario) acquire(ctx context.Context, request *buckets.Request, then f
 // prepare discovers all buckets and lets requests wait.
 func (s *scenario) prepare() {
 	for i := range s.windows {
-		s.acquire(context.Background(), request(message(i+1)), func(error) {})
+		s.acquire(background, request(message(i+1)), func(error) {})
 		wait(11 * time.Second)
 	}
 	switch s.random.IntN(6) {

@@ -43,8 +43,7 @@ func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 // A sub-limit holds other requests of the route. A request that it does not apply to must leave at once, even with a
 // maximum wait of 0.
 func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, change("1").Route, channelOK)
 		call(background, m, change("1", "name")).update(renamed)
 		topic := call(buckets.ContextWithMaxWait(background, 0), m, change("1", "topic"))
@@ -56,8 +55,7 @@ func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 // A request has waited longer than its maximum, which could not be predicted, and could leave now. It must be granted,
 // not rejected.
 func TestNobodyIsRefusedAtTheMomentWhenItCouldGo(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
 		waiting := patient(m, time.Second)
 		wait(1500 * time.Millisecond) // the response to the probe is slow, which could not be predicted
@@ -72,47 +70,31 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		remaining int
-		prepare   func(m *buckets.RESTBucketManager)
-		raise     func(m *buckets.RESTBucketManager, inFlight *caller)
+		line      ratelimits.Class // of the hold in whose line requests wait; ClassOK: they wait for the bucket
+		throttle  time.Duration    // raises the hold
+		response  ratelimits.Response
 	}{
-		"by a 429 of the bucket": {
-			1, func(m *buckets.RESTBucketManager) {},
-			func(_ *buckets.RESTBucketManager, inFlight *caller) {
-				inFlight.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 100, 0, time.Minute))
-			},
-		},
-		"by a global 429 in line for the global limit": {
-			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
-			func(_ *buckets.RESTBucketManager, inFlight *caller) {
-				inFlight.update(refused(ratelimits.ClassGlobal, time.Minute))
-			},
-		},
-		"by a throttle in line for the global limit": {
-			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
-			func(m *buckets.RESTBucketManager, inFlight *caller) {
-				m.Throttle(time.Minute)
-				inFlight.update(roomy)
-			},
-		},
-		"by the edge in line for the edge": {
-			90, func(m *buckets.RESTBucketManager) {
-				ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 5*time.Second))
-			},
-			func(_ *buckets.RESTBucketManager, inFlight *caller) {
-				inFlight.update(refused(ratelimits.ClassEdge, time.Minute))
-			},
-		},
+		"by a 429 of the bucket":      {1, ratelimits.ClassOK, 0, usedUp("messages", 100, time.Minute)},
+		"by a global 429, in line":    {90, ratelimits.ClassGlobal, 0, refused(ratelimits.ClassGlobal, time.Minute)},
+		"by a throttle, in line":      {90, ratelimits.ClassGlobal, time.Minute, roomy},
+		"by the edge, in line for it": {90, ratelimits.ClassEdge, 0, refused(ratelimits.ClassEdge, time.Minute)},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
 			discover(t, m, message(1), limited("messages", 100, c.remaining, 5*time.Second))
 			inFlight := ask(m, message(1))
 			require.True(t, inFlight.granted())
-			c.prepare(m)
+			switch c.line {
+			case ratelimits.ClassGlobal:
+				m.Throttle(5 * time.Second)
+			case ratelimits.ClassEdge:
+				ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 5*time.Second))
+			}
 			short, first := patient(m, 30*time.Second), ask(m, message(1))
 			hasty, second := patient(m, 20*time.Second), ask(m, message(1))
 			require.Equal(t, 4, m.Stats().Waiting)
-			c.raise(m, inFlight)
+			m.Throttle(c.throttle)
+			inFlight.update(c.response)
 			wait(0)
 			for _, c := range []*caller{short, hasty} {
 				err := tooLong(t, c)
@@ -167,8 +149,7 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 // Callers may retry rejected requests later, spaced by the Key of the error. The keys must be equal exactly for
 // requests that wait for the same limit.
 func TestTooLongErrorsHaveTheSameKeyIfTheyWaitForTheSame(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
 		refused := func(channel int, authorization string) string {
 			r := buckets.Request{Route: message(channel), Authorization: authorization}
@@ -191,7 +172,7 @@ func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
 		m := started(t, buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.PerMajor()))
 		refused := func(channel int) string {
 			discover(t, m, message(channel), limited("messages", 5, 4, 10*time.Second))
-			r := buckets.Request{Route: message(channel), Authorization: bot}
+			r := *request(message(channel))
 			err := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
 			assert.NotEmpty(t, err.Declared)
 			again := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
@@ -217,8 +198,7 @@ func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 			require.False(t, ask(m, message(i+1)).done())
 		}
 		discover(t, m, message(1000), limited("messages", 1, 0, time.Second))
-		predicted, _, err := m.Predict(request(message(1000)))
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, request(message(1000)))
 		assert.InDelta(t, time.Second, predicted, float64(roundings))
 		c := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(message(1000)))
 		wait(time.Second + roundings)
@@ -230,18 +210,16 @@ func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 // Two requests get a 429 and come back to their places. The prediction of the second must count the first, which has
 // come back before it.
 func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 2, 1, 5*time.Second))
 		wait(6 * time.Second)
 		first, second := ask(m, message(1)), ask(m, message(1))
 		require.True(t, first.granted() && second.granted())
 		for _, c := range []*caller{first, second} {
-			c.update(inBucket(refused(ratelimits.ClassUser, 5*time.Second), "messages", 1, 0, 5*time.Second))
+			c.update(usedUp("messages", 1, 5*time.Second))
 		}
 		first.again(m)
-		predicted, _, err := m.Predict(&second.request)
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, &second.request)
 		assert.InDelta(t, 10, predicted.Seconds(), 0.1)
 
 		second.context = buckets.ContextWithMaxWait(second.context, 6*time.Second)
@@ -256,7 +234,7 @@ func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
 
 // patient sends a request with the maximum wait d.
 func patient(m *buckets.RESTBucketManager, d time.Duration) *caller {
-	return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
+	return call(buckets.ContextWithMaxWait(background, d), m, *request(message(1)))
 }
 
 // tooLong requires that a caller was rejected because of its wait, and returns the error.
@@ -293,8 +271,7 @@ func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
 			assert.Equal(t, uint64(1), m.Stats().TooLong)
 			assert.Equal(t, c.ahead, m.Stats().Waiting)
 
-			willing := patient(m, c.want+time.Second)
-			assert.False(t, willing.done(), "a request whose maximum is longer waits")
+			assert.False(t, patient(m, c.want+time.Second).done(), "a request whose maximum is longer waits")
 		})
 	}
 }
@@ -311,7 +288,7 @@ func TestShorterOfDeadlineAndMaxWaitCounts(t *testing.T) {
 			discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
 			ctx, cancel := context.WithTimeout(buckets.ContextWithMaxWait(t.Context(), c.own), c.deadline)
 			defer cancel()
-			err := tooLong(t, call(ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+			err := tooLong(t, call(ctx, m, *request(message(1))))
 			assert.Equal(t, c.want, err.Max)
 			assert.Equal(t, c.byDeadline, errors.Is(err, context.DeadlineExceeded))
 		})
@@ -396,7 +373,7 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
 		"a request comes back": func(m *buckets.RESTBucketManager, first *caller) {
-			first.update(inBucket(refused(ratelimits.ClassUser, 6*time.Second), "messages", 1, 0, 6*time.Second))
+			first.update(usedUp("messages", 1, 6*time.Second))
 			first.again(m)
 		},
 		"the period is longer": func(_ *buckets.RESTBucketManager, first *caller) {
@@ -420,8 +397,7 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 // A hold makes the wait of two requests longer, and the first is rejected. It must not count as ahead of the second any
 // more, which would be rejected otherwise.
 func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		wait(61 * time.Second)
 		inFlight := ask(m, message(1))
@@ -462,8 +438,7 @@ func TestReadyTimeOfAChannelThatWasNeverSeen(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))
 		expect := func(want time.Duration, reason buckets.WaitsFor) {
 			t.Helper()
-			predicted, because, err := m.Predict(request(message(7)))
-			require.NoError(t, err)
+			predicted, because := predict(t, m, request(message(7)))
 			assert.InDelta(t, want, predicted, float64(time.Second))
 			assert.Equal(t, reason, because)
 		}
@@ -499,8 +474,7 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 		assert.InDelta(t, time.Hour, wait, float64(time.Second), "as if the request in flight were answered at once")
 		assert.Equal(t, buckets.WaitsForDeclared, because)
 		c.update(limited("messages", 5, 4, time.Second))
-		wait, because, err = m.Predict(request(message(1)))
-		require.NoError(t, err)
+		wait, because = predict(t, m, request(message(1)))
 		assert.InDelta(t, time.Hour, wait, float64(time.Second))
 		assert.Equal(t, buckets.WaitsForDeclared, because)
 
@@ -508,13 +482,11 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 		require.Zero(t, m.Stats().Buckets)
 		restored := successor(t, stateOf(t, m, true), options...)
 		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
-			wait, because, err = restored.Predict(request(route))
-			require.NoError(t, err)
+			wait, because = predict(t, restored, request(route))
 			assert.InDelta(t, 50*time.Minute, wait, float64(time.Second))
 			assert.Equal(t, buckets.WaitsForDeclared, because)
 		}
-		wait, because, err = restored.Predict(request(message(2)))
-		require.NoError(t, err)
+		wait, because = predict(t, restored, request(message(2)))
 		assert.Zero(t, wait)
 		assert.Equal(t, buckets.WaitsForNothing, because)
 		panics = true
@@ -532,25 +504,21 @@ func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 		first := ask(m, message(1))
 		require.True(t, first.granted())
 		asks(m, message(1), 3)
-		first.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
-		back, because, err := m.Predict(&first.request)
-		require.NoError(t, err)
+		first.update(usedUp("messages", 1, time.Minute))
+		back, because := predict(t, m, &first.request)
 		assert.InDelta(t, time.Minute, back, float64(time.Second))
 		assert.Equal(t, buckets.WaitsForWindow, because)
-		behind, _, err := m.Predict(request(message(1)))
-		require.NoError(t, err)
+		behind, _ := predict(t, m, request(message(1)))
 		assert.InDelta(t, 4*time.Minute, behind, float64(time.Second))
 	})
 }
 
 // After RestoreState, Predict must know the windows of the restored buckets before the first request.
 func TestReadyTimeOfARestoredBucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 0, time.Minute))
 		m = successor(t, stateOf(t, m, true))
-		wait, because, err := m.Predict(request(message(1)))
-		require.NoError(t, err)
+		wait, because := predict(t, m, request(message(1)))
 		assert.InDelta(t, time.Minute, wait, float64(time.Second))
 		assert.Equal(t, buckets.WaitsForWindow, because)
 	})
@@ -588,8 +556,7 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := behindOthers(t)
-		predicted, _, err := m.Predict(request(list(1)))
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, request(list(1)))
 		start := time.Now()
 		c := ask(m, list(1))
 		wait(time.Minute)
@@ -640,14 +607,12 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 			c.cancel()
 		}
 		wait(0)
-		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m,
-			buckets.Request{Route: message(41), Authorization: bot})
+		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(message(41)))
 		require.NoError(t, newcomer.failed())
 		wait(2 * time.Second)
 		answer(t, newcomer, roomy)
 		wait(2 * time.Second)
-		again := ask(m, message(1))
-		require.True(t, again.granted(), "the buckets of cancelled requests can be used as before")
+		require.True(t, ask(m, message(1)).granted(), "the buckets of cancelled requests can be used as before")
 	})
 }
 
@@ -660,7 +625,7 @@ func impatient(m *buckets.RESTBucketManager, request buckets.Request) *caller {
 // the next request must be granted when the hold ends, without waiting for the ordered one.
 func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 	t.Parallel()
-	mine := buckets.Request{Route: message(1), Authorization: bot}
+	mine := *request(message(1))
 	for _, c := range []struct {
 		name   string
 		refuse func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller)
@@ -701,4 +666,12 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 				"the ordered request is still in flight, but the next one does not need its outcome")
 		})
 	}
+}
+
+// predict returns the prediction for a request, and what the request would wait for.
+func predict(t *testing.T, m *buckets.RESTBucketManager, r *buckets.Request) (time.Duration, buckets.WaitsFor) {
+	t.Helper()
+	wait, because, err := m.Predict(r)
+	require.NoError(t, err)
+	return wait, because
 }

@@ -16,8 +16,7 @@ import (
 
 // The hash of a request's route is not known, so the request must be charged in all buckets of its major parameter.
 func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("channel", 2, 1, time.Minute))
 		discover(t, m, message(2), limited("channel", 2, 1, time.Minute))
 		probe := ask(m, list(1))
@@ -31,8 +30,7 @@ func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
 }
 
 func TestUndiscoveredRequestIsChargedInBucketsThatAreFoundMeanwhile(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe, other := ask(m, list(1)), ask(m, list(2))
 		require.True(t, probe.granted())
 		require.False(t, other.granted(), "the probe is for all channels")
@@ -89,8 +87,7 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 
 // Major parameters that are no valid Discord ids must be compared as strings: each has its own bucket.
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617",
 			"12345678901234567890123"}
 		for _, id := range ids {
@@ -140,33 +137,16 @@ func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 	}
 }
 
-// A route moves to a limit group that had buckets before. Its charges must move, too.
-func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
-		wait(2 * time.Minute)                                      // and its bucket is evicted
-		for channel := range 4 {
-			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
-		}
-		updateAll(asks(m, message(4), 4), limited("old", 5, 0, 10*time.Second))
-		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
-		wait(time.Millisecond)
-		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
-		wait(time.Millisecond)
-		fourth := ask(m, message(4))
-		assert.False(t, fourth.granted(), "the bucket is used up, although its hash has changed")
-	})
-}
-
-// A route moves to another hash where processes share the buckets. Its charges must move, too.
-func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
+// A route moves to another hash. Its charges must move, too.
+func TestChargesMoveWithTheirRoute(t *testing.T) {
 	t.Parallel()
-	for name, term := range map[string]time.Duration{"shared": 0, "lent": time.Minute} {
-		subtest(t, name, func(t *testing.T) {
+	for _, where := range []string{"to a group that had buckets before", "shared", "lent"} {
+		subtest(t, where, func(t *testing.T) {
 			h := newHub(t)
-			h.term = term
-			m := started(t, buckets.WithShared(h))
+			h.lends = where == "lent"
+			m := started(t, map[bool]buckets.Option{true: buckets.WithShared(h)}[where == "shared" || h.lends])
+			discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
+			wait(2 * time.Minute)                                      // and its bucket is evicted
 			for channel := range 4 {
 				discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
 				wait(time.Millisecond)
@@ -176,10 +156,10 @@ func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 			for _, c := range used {
 				answer(t, c, limited("old", 5, 0, 10*time.Second))
 			}
-			wait(time.Millisecond)
-			ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
-			wait(time.Millisecond)
-			ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
+			for channel := range 2 {
+				wait(time.Millisecond)
+				ask(m, message(channel+1)).update(limited("new", 5, 4, 10*time.Second))
+			}
 			wait(time.Millisecond)
 			fourth := ask(m, message(4))
 			wait(time.Millisecond)
@@ -191,8 +171,7 @@ func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 // A request whose bucket is not known must be charged in all buckets that it may belong to, including buckets that are
 // created when another route moves.
 func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		post := ask(m, message(1)) // a slow request whose bucket is not known
 		wait(time.Millisecond)
 		probe := ask(m, list(2))
@@ -210,8 +189,7 @@ func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
 // Each channel has its own hash. The first request of a route in a channel must be charged in all buckets that it may
 // belong to, as on a route that was never seen.
 func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, channel := range []int{1, 3} { // shows that both routes have a hash for each channel
 			own := "hash of " + strconv.Itoa(channel)
 			discover(t, m, message(channel), limited(own, 5, 4, time.Minute))
@@ -221,10 +199,8 @@ func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *test
 		}
 		discover(t, m, message(2), limited("hash of 2", 5, 1, time.Minute)) // another client has used the bucket
 		wait(time.Millisecond)
-		first := ask(m, list(2))
-		require.True(t, first.granted())
+		require.True(t, ask(m, list(2)).granted())
 		wait(time.Millisecond)
-		last := ask(m, message(2))
-		assert.False(t, last.granted(), "the request in flight may use the permit that is left")
+		assert.False(t, ask(m, message(2)).granted(), "the request in flight may use the permit that is left")
 	})
 }

@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,75 +15,18 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func TestEachWindowLetsTheNextOnesGoInOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
-		waiting := asks(m, message(1), 20)
-		for window := range 4 {
-			require.Equal(t, 5*window, granted(t, waiting))
-			wait(time.Second + 2*time.Millisecond)
-			answered := 0
-			if window == 0 {
-				firstOpens(t, waiting, limited("messages", 5, 4, time.Second))
-				answered = 1
-			}
-			require.Equal(t, 5*window+5, granted(t, waiting), "exactly the limit in window %d", window)
-			for i := answered; i < 5; i++ {
-				waiting[5*window+i].update(limited("messages", 5, 4-i, time.Second))
-			}
-		}
-	})
-}
-
-func TestWaitersKeepTheirOrderAtEveryGate(t *testing.T) {
-	t.Parallel()
-	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
-		var waiting []*caller
-		for range 5 {
-			waiting = append(waiting, g.call(m))
-		}
-		require.Zero(t, granted(t, waiting))
-		open()
-		require.GreaterOrEqual(t, granted(t, waiting), 1, "the gate is open")
-		ended := 0
-		for ended < len(waiting) {
-			for n := granted(t, waiting); ended < n; ended++ {
-				g.end(waiting[ended])
-			}
-			wait(time.Second)
-		}
-	})
-}
-
 // Acquire makes a new Request for each call, so a request that acquires again after a 429 must go to the end of the
 // queue.
 func TestAcquireKeepsNoPlace(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		first, second := ask(m, message(1)), ask(m, message(1))
 		wait(1100 * time.Millisecond)
-		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		answer(t, first, usedUp("messages", 1, time.Second))
 		third := ask(m, message(1))
 		wait(3 * time.Second)
 		assert.True(t, second.granted())
 		assert.False(t, third.granted())
-	})
-}
-
-func TestRequestThatEmptiesTheBucketIsNotDelayed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		first := ask(m, message(1))
-		second := ask(m, message(1))
-		before := time.Now()
-		first.lease.Update(limited("messages", 1, 0, 10*time.Second))
-		assert.Zero(t, time.Since(before), "Update does not wait for the window")
-		synctest.Wait()
-		assert.False(t, second.granted(), "only later requests wait")
-		wait(10*time.Second + 2*time.Millisecond)
-		assert.True(t, second.granted())
 	})
 }
 
@@ -93,19 +37,19 @@ func TestOrderedModeSendsOneAtATime(t *testing.T) {
 		ctx     context.Context
 		at      int // how many leave at once
 	}{
-		"by option":  {[]buckets.Option{buckets.WithOrdered()}, context.Background(), 1},
-		"by context": {nil, buckets.ContextWithOrdered(context.Background()), 1},
+		"by option":  {[]buckets.Option{buckets.WithOrdered()}, background, 1},
+		"by context": {nil, buckets.ContextWithOrdered(background), 1},
 		"by context with a wait of its own": {
-			nil, buckets.ContextWithMaxWait(buckets.ContextWithOrdered(context.Background()), time.Minute), 1,
+			nil, buckets.ContextWithMaxWait(buckets.ContextWithOrdered(background), time.Minute), 1,
 		},
-		"not at all": {nil, context.Background(), 5},
+		"not at all": {nil, background, 5},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t, c.options...)
 			discover(t, m, message(1), roomy)
 			var all []*caller
 			for range 5 {
-				all = append(all, call(c.ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+				all = append(all, call(c.ctx, m, *request(message(1))))
 			}
 			for i := range all {
 				assert.Equal(t, min(i+c.at, 5), granted(t, all))
@@ -116,11 +60,10 @@ func TestOrderedModeSendsOneAtATime(t *testing.T) {
 }
 
 func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
-		ordered := buckets.ContextWithOrdered(context.Background())
-		request := buckets.Request{Route: message(1), Authorization: bot}
+		ordered := buckets.ContextWithOrdered(background)
+		request := *request(message(1))
 		free := ask(m, message(1))
 		first, second := call(ordered, m, request), call(ordered, m, request)
 		assert.True(t, free.granted() && first.granted(), "ordered requests wait only for each other")
@@ -128,8 +71,7 @@ func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
 		first.lease.Release() // any end of the lease counts
 		synctest.Wait()
 		assert.True(t, second.granted())
-		other := ask(m, message(2))
-		assert.True(t, other.granted(), "each bucket has its own order")
+		assert.True(t, ask(m, message(2)).granted(), "each bucket has its own order")
 	})
 }
 
@@ -151,7 +93,7 @@ func TestBoundedQueues(t *testing.T) {
 		assert.False(t, again.done(), "the queue has room again")
 
 		// A request that got a 429 comes back to its place, even if the queue is full.
-		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		probe.update(usedUp("messages", 100, time.Second))
 		probe.again(m)
 		assert.False(t, probe.done())
 		assert.Equal(t, 3, m.Stats().Waiting)
@@ -203,7 +145,7 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	}{
 		{"success", update(used), false},
 		{"not found", update(notFound), false},
-		{"refused", update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second)), true},
+		{"refused", update(usedUp("messages", 1, time.Second)), true},
 		{"server error", update(plain(500)), true},
 		{"lost", buckets.Lease.Release, true},
 		{"not sent", buckets.Lease.Return, true},
@@ -235,8 +177,7 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 // A Request is used again after its wait was cancelled. It must wait behind earlier requests, and Fields must be called
 // again.
 func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
 		waiting := call(background, m,
 			buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
@@ -280,15 +221,14 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 // A request fails and is granted again at once, because there is room. It must keep its place in the queue after a
 // later 429, too.
 func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 		older, younger := ask(m, message(1)), ask(m, message(1))
 		require.True(t, older.granted() && younger.granted())
 		older.update(plain(502))
 		older.again(m)
 		require.True(t, older.granted())
-		usedUp := inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second)
+		usedUp := usedUp("messages", 5, 10*time.Second)
 		younger.update(usedUp)
 		older.update(usedUp)
 		younger.again(m)
@@ -296,5 +236,56 @@ func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
 		wait(10*time.Second + 10*time.Millisecond)
 		assert.True(t, older.granted())
 		assert.False(t, younger.done(), "the younger request goes after the older one")
+	})
+}
+
+// interrupted is a context that calls a function in the middle of Acquire, when Acquire asks for a value.
+type interrupted struct {
+	context.Context
+	meanwhile func()
+}
+
+func (c interrupted) Value(key any) any {
+	c.meanwhile()
+	return c.Context.Value(key)
+}
+
+// The edge refuses a request while another one is being acquired. That one must not be granted.
+func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		discover(t, m, message(1), limited("h", 5, 4, time.Minute))
+		first, err := m.TryAcquire(message(1), bot)
+		require.NoError(t, err)
+		var once sync.Once
+		ctx := interrupted{buckets.ContextWithMaxWait(background, 0), func() {
+			once.Do(func() { first.Update(refused(ratelimits.ClassEdge, 10*time.Second)) })
+		}}
+		_, err = m.Acquire(ctx, message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		require.Equal(t, ratelimits.ClassEdge, tooLong.Class)
+	})
+}
+
+func TestTryAcquireNeverWaits(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		probe, err := m.TryAcquire(message(1), bot)
+		require.NoError(t, err, "the first request discovers the bucket")
+		_, err = m.TryAcquire(message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Zero(t, tooLong.Wait, "the wait is not known")
+		probe.Update(limited("h", 3, 2, time.Minute))
+		start := time.Now()
+		for range 2 {
+			lease, err := m.TryAcquire(message(1), bot)
+			require.NoError(t, err)
+			lease.Release()
+		}
+		_, err = m.TryAcquire(message(1), bot)
+		require.ErrorAs(t, err, &tooLong)
+		assert.InDelta(t, time.Minute, tooLong.Wait, float64(10*time.Millisecond))
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, uint64(2), m.Stats().TooLong)
 	})
 }

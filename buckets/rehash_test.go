@@ -13,8 +13,7 @@ import (
 )
 
 func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("channel", 1, 0, time.Second))
 		probe := ask(m, list(1))
 		var all []*caller
@@ -22,7 +21,7 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 			all = append(all, ask(m, message(1)), ask(m, list(1)))
 			wait(time.Millisecond)
 		}
-		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "channel", 1, 0, time.Second))
+		probe.update(usedUp("channel", 1, time.Second))
 		for n := 0; n < len(all); {
 			wait(500 * time.Millisecond)
 			if granted(t, all) > n {
@@ -35,22 +34,19 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 
 // A 404 for a message that does not exist names another bucket. The route must stay in its own bucket.
 func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("normal", 5, 4, time.Minute))
 		missing := limited("young", 3, 0, time.Hour)
 		missing.Status = 404
 		discover(t, m, message(1), missing)
 		assert.Equal(t, 3, snapshot(t, m, "young").Limit, "the other bucket is known, too")
-		next := ask(m, message(1))
-		assert.True(t, next.granted())
+		assert.True(t, ask(m, message(1)).granted())
 		assert.Equal(t, 1, snapshot(t, m, "normal").InFlight)
 	})
 }
 
 func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("", 2, 1, time.Second))
 		nameless := snapshot(t, m, "")
 		assert.Equal(t, "POST /channels/{channel_id}/messages", nameless.Route)
@@ -66,8 +62,7 @@ func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
 
 // Two routes name the same hash but always different limits. They must get separate buckets.
 func TestRoutesThatContradictEachOtherPart(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for range 5 { // the first response contradicts nothing
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
@@ -76,30 +71,19 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 		lists, posts := asks(m, list(1), 60), asks(m, message(1), 10)
 		assert.Equal(t, 50, granted(t, lists))
 		assert.Equal(t, 5, granted(t, posts))
-	})
-}
-
-// Nothing is left of such routes when they are no longer used.
-func TestRoutesThatHavePartedAreForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		for range 5 {
-			discover(t, m, message(1), limited("same", 5, 4, time.Second))
-			discover(t, m, list(1), limited("same", 50, 49, time.Second))
-			wait(2 * time.Second)
+		for _, c := range append(lists, posts...) {
+			c.cancel()
+			c.lease.Return()
 		}
 		require.Equal(t, 1, m.Stats().Authentications)
 		wait(49 * time.Hour)
 		s := m.Stats()
-		assert.Zero(t, s.Buckets)
-		assert.Zero(t, s.Routes)
-		assert.Zero(t, s.Authentications)
+		assert.Zero(t, s.Buckets+s.Routes+s.Authentications, "nothing is left when the routes are no longer used")
 	})
 }
 
 func TestRoutesThatAgreeStayTogether(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for limit := 5; limit <= 7; limit++ { // the limit changes for both routes
 			for range 6 {
 				discover(t, m, message(1), limited("same", limit, limit-1, time.Second))
@@ -175,11 +159,10 @@ func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 // An ordered request is in flight when its route moves to another bucket. The next ordered request must still wait for
 // it.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("first", 50, 49, time.Minute))
 		ordered := buckets.ContextWithOrdered(background)
-		request := buckets.Request{Route: message(1), Authorization: bot}
+		request := *request(message(1))
 		free, first, second := ask(m, message(1)), call(ordered, m, request), call(ordered, m, request)
 		free.update(limited("second", 50, 48, time.Minute))
 		assert.Equal(t, 1, snapshot(t, m, "second").InFlight)
@@ -240,12 +223,9 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 // A route's hash alternates between two. Its next request must wait until the window that the last response showed as
 // used up ends.
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
-		for i := range 6 {
-			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-		}
+		flip(t, m, route, 6)
 		last := ask(m, route)
 		wait(250 * time.Millisecond)
 		last.update(limited("second", 50, 0, 850*time.Millisecond))
@@ -265,4 +245,102 @@ func flip(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute
 		discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
 		wait(2 * time.Millisecond)
 	}
+}
+
+// errorsOf returns a 429 that names a bucket in which the server counts something other than requests to a route.
+func errorsOf(wait time.Duration) ratelimits.Response {
+	return usedUp("errors", 10, wait)
+}
+
+func TestRoutesThatAreRefusedInTheNameOfOneBucketWaitForOneRequest(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		discover(t, m, message(1), limited("messages", 50, 49, time.Minute))
+		discover(t, m, list(2), limited("list", 50, 49, time.Minute))
+		discover(t, m, compile(routes.GetMyUser), limited("me", 50, 49, time.Minute))
+		one, two, three := ask(m, message(1)), ask(m, list(2)), ask(m, compile(routes.GetMyUser))
+		one.update(errorsOf(2 * time.Second))
+		two.update(errorsOf(4 * time.Second))
+		three.update(errorsOf(5 * time.Second))
+		waiting := []*caller{ask(m, message(1)), ask(m, list(2)), ask(m, compile(routes.GetMyUser)), ask(m, message(2))}
+		wait(4900 * time.Millisecond)
+		require.Equal(t, 0, granted(t, waiting), "the last 429 asks for five seconds")
+		wait(time.Second)
+		require.Equal(t, 1, granted(t, waiting), "one request goes first")
+		waiting[0].update(errorsOf(time.Second))
+		wait(1500 * time.Millisecond)
+		again := ask(m, message(1))
+		require.Equal(t, 1, granted(t, waiting[1:]))
+		waiting[1].update(limited("list", 50, 49, time.Minute))
+		require.Equal(t, 2, granted(t, waiting[2:]), "that request succeeded, so the others may leave, too")
+		require.True(t, again.granted())
+		for hash, c := range map[string]*caller{"messages": again, "me": waiting[2]} {
+			assert.Equal(t, 1, bucketOfMajor(t, m, hash, map[string]string{"messages": "1", "me": "-"}[hash]).InFlight)
+			c.update(limited(hash, 50, 40, time.Minute))
+		}
+	})
+}
+
+// A hash that successes name is an ordinary bucket, one for each channel. 429s that name it must hold only the channel
+// of the refused request.
+func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		discover(t, m, message(1), limited("common", 50, 49, time.Minute))
+		discover(t, m, list(1), limited("list", 50, 49, time.Minute))
+		ask(m, message(1)).update(usedUp("common", 50, time.Minute))
+		ask(m, list(1)).update(usedUp("common", 50, time.Minute))
+		other := ask(m, message(2))
+		assert.True(t, other.granted())
+		other.update(limited("common", 50, 49, time.Minute))
+		for channel := 3; channel < 6; channel++ { // 429s of a single route are no proof of a foreign bucket either
+			ask(m, compile(routes.GetChannel, "3")).update(usedUp("channel", 5, time.Second))
+			wait(2 * time.Second)
+		}
+		for b := range m.Buckets() {
+			assert.False(t, b.Hash == "channel" && b.Major == "-")
+		}
+	})
+}
+
+// A request was sent before the 429s and succeeds after them. That proves nothing: the hold must last until its end.
+// The response still counts in the request's own bucket.
+func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		discover(t, m, message(1), limited("messages", 50, 49, time.Minute))
+		discover(t, m, list(2), limited("list", 50, 49, time.Minute))
+		earlier, one, two := ask(m, message(1)), ask(m, message(1)), ask(m, list(2))
+		one.update(errorsOf(2 * time.Second))
+		two.update(errorsOf(4 * time.Second))
+		waiting := ask(m, message(1))
+		earlier.update(limited("messages", 50, 47, time.Minute))
+		wait(3 * time.Second)
+		require.False(t, waiting.granted())
+		wait(2 * time.Second)
+		answer(t, waiting, plain(404))
+		assert.Equal(t, buckets.WaitsFor(""), bucketOfMajor(t, m, "messages", "1").WaitsFor)
+		next := asks(m, message(1), 5)
+		require.Equal(t, 5, granted(t, next))
+	})
+}
+
+// Successes have named a hash, so its buckets are ordinary ones, however many routes get a 429 that names it.
+func TestBucketThatSuccessesNameIsNotForeign(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		first, second, third := message(1), compile(routes.GetChannel, "1"), compile(routes.ListChannelInvites, "1")
+		discover(t, m, first, limited("one", 5, 4, time.Minute))
+		full := usedUp("one", 5, time.Minute)
+		discover(t, m, second, full)
+		discover(t, m, third, full)
+		assert.Equal(t, 0, foreignRoutes(m), "one of the routes has a bucket for all major parameters")
+	})
+}
+
+// foreignRoutes counts the buckets of hash "one" that ignore the major parameter.
+func foreignRoutes(m *buckets.RESTBucketManager) (n int) {
+	for b := range m.Buckets() {
+		if b.Hash == "one" && b.Major == "-" {
+			n++
+		}
+	}
+	return n
 }

@@ -86,7 +86,7 @@ func (r *restarts) start(state []byte) {
 	r.manager = buckets.NewRESTBucketManager(buckets.WithGlobalLimit(20),
 		buckets.WithMaxRateLimit(time.Hour), buckets.WithClock(r.clock))
 	require.NoError(r, r.manager.Start())
-	r.process, r.kill = context.WithCancel(context.Background())
+	r.process, r.kill = context.WithCancel(background)
 	if state != nil {
 		r.clock.jump.Store(was + int64([]time.Duration{0, time.Hour, -time.Hour}[r.chance.IntN(3)]))
 		require.NoError(r, r.manager.RestoreState(bytes.NewReader(state)))
@@ -137,7 +137,7 @@ func (r *restarts) send(to restartRoute) {
 // attempt sends a request. The request always reaches the server, but if the process ends before the response arrives,
 // attempt does not return it.
 func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits.Response, error) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	arrived := time.Now().Add(r.latency.RoundTrip/2 + r.latency.Jitter/2)
 	defer context.AfterFunc(process, func() { time.AfterFunc(time.Until(arrived), cancel) })()
@@ -159,7 +159,7 @@ func (r *restarts) end() []byte {
 		require.NoError(r, r.manager.Close())
 	} else {
 		r.write()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.chance.IntN(3000)+1)*time.Millisecond)
+		ctx, cancel := context.WithTimeout(background, time.Duration(r.chance.IntN(3000)+1)*time.Millisecond)
 		defer cancel()
 		_ = r.manager.Shutdown(ctx)
 	}

@@ -24,13 +24,9 @@ import (
 func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	const far = 42 * time.Hour
-	message, err := routes.CreateMessage.Compile("1")
-	require.NoError(t, err)
-	other, err := routes.CreateMessage.Compile("2")
-	require.NoError(t, err)
-	list, err := routes.ListMessages.Compile("1")
-	require.NoError(t, err)
-	limited := ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: 1, ResetAfter: 23 * time.Hour}
+	message, other := channel(routes.CreateMessage, 0), channel(routes.CreateMessage, 1)
+	list := channel(routes.ListMessages, 0)
+	limited := endWith("h", 1, 0, 23*time.Hour)
 	user := ratelimits.Response{
 		Status: 429, Class: ratelimits.ClassUser, Bucket: "h", HasRetryAfter: true, RetryAfter: 23 * time.Hour,
 	}
@@ -118,9 +114,8 @@ func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 		defer m.Close()
 		invalid := map[time.Duration]int{m.now() + 42*time.Hour: 1}
 		require.NoError(t, m.restore(&savedState{Servers: []savedServer{{Invalid: invalid}}}, m.key.Load(), 0))
-		message, err := routes.CreateMessage.Compile("1")
-		require.NoError(t, err)
-		_, err = m.TryAcquire(message, "Bot one")
+		message := channel(routes.CreateMessage, 0)
+		_, err := m.TryAcquire(message, "Bot one")
 		require.Error(t, err)
 		time.Sleep(time.Hour + 2*time.Minute)
 		lease, err := m.TryAcquire(message, "Bot one")
@@ -165,32 +160,26 @@ func TestNoContentsOfAStateDoHarm(t *testing.T) {
 		WithLimit(ForRoute(routes.ListMessages), 1, time.Minute, PerMajor()),
 		WithLimit(ForAll(), 9, time.Hour, AcrossCredentials()),
 	}
-	acquire := func(t *testing.T, m *RESTBucketManager, route routes.Route, major string, r ratelimits.Response) {
-		compiled, err := route.Compile(major)
-		require.NoError(t, err)
-		lease, err := m.AcquireRequest(t.Context(), &Request{Route: compiled, Authorization: "Bot one"})
+	acquire := func(t *testing.T, m *RESTBucketManager, route routes.Route, id int, r ratelimits.Response) {
+		lease, err := m.Acquire(t.Context(), channel(route, id), "Bot one")
 		require.NoError(t, err)
 		lease.Update(r)
 	}
-	ok := func(hash string) ratelimits.Response {
-		return ratelimits.Response{
-			Status: 200, Limited: true, Bucket: hash, Limit: 5, Remaining: 3, ResetAfter: time.Minute,
-		}
-	}
+	ok := func(hash string) ratelimits.Response { return endWith(hash, 5, 3, time.Minute) }
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
 			m := NewRESTBucketManager(options...)
 			require.NoError(t, m.Start())
-			acquire(t, m, routes.CreateMessage, "1", ok("messages"))
-			acquire(t, m, routes.CreateMessage, "2", ok("of two"))
-			acquire(t, m, routes.ListMessages, "1", ok("messages"))
-			acquire(t, m, routes.UpdateChannel, "1", ok(""))
+			acquire(t, m, routes.CreateMessage, 0, ok("messages"))
+			acquire(t, m, routes.CreateMessage, 1, ok("of two"))
+			acquire(t, m, routes.ListMessages, 0, ok("messages"))
+			acquire(t, m, routes.UpdateChannel, 0, ok(""))
 			for _, class := range []ratelimits.Class{
 				ratelimits.ClassShared, ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge,
 			} {
 				r := ok("messages")
 				r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, 20*time.Second
-				acquire(t, m, routes.CreateMessage, "1", r)
+				acquire(t, m, routes.CreateMessage, 0, r)
 			}
 			var state bytes.Buffer
 			require.NoError(t, m.WriteState(&state))
@@ -216,9 +205,9 @@ func TestNoContentsOfAStateDoHarm(t *testing.T) {
 				assert.Empty(t, next.discord.accounts)
 			}
 			start := time.Now()
-			for _, major := range []string{"1", "2", "3"} {
+			for id := range 3 {
 				for _, route := range []routes.Route{routes.CreateMessage, routes.ListMessages, routes.UpdateChannel} {
-					acquire(t, next, route, major, ok("messages"))
+					acquire(t, next, route, id, ok("messages"))
 				}
 			}
 			assert.LessOrEqual(t, time.Since(start), 2*ratelimits.LongestTrust, "%d: %s", seed, text)

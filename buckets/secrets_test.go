@@ -26,10 +26,10 @@ func TestTokensAppearNowhere(t *testing.T) {
 		see := func(values ...any) { seen = append(seen, values...) }
 
 		request := buckets.Request{Route: followUp(12345), Authorization: credential}
-		never := buckets.ContextWithMaxWait(context.Background(), 0)
-		probe := call(context.Background(), m, request)
-		waiting := call(context.Background(), m, request)
-		full, tooLong := call(context.Background(), m, request),
+		never := buckets.ContextWithMaxWait(background, 0)
+		probe := call(background, m, request)
+		waiting := call(background, m, request)
+		full, tooLong := call(background, m, request),
 			call(never, m, buckets.Request{Route: followUp(12345), Authorization: credential})
 		require.Error(t, full.failed())
 		require.Error(t, tooLong.failed())
@@ -68,8 +68,7 @@ func TestTokensAppearNowhere(t *testing.T) {
 }
 
 func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, authorization := range []string{"", "Bot one", "Bot two"} {
 			for n := range 2 {
 				as(m, authorization, message(1)).update(limited("messages", 50, 40, time.Minute))
@@ -110,10 +109,9 @@ func printed(value any) string {
 }
 
 func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		const token = "webhook-secret_0123456789"
-		lease, err := m.Acquire(context.Background(), compile(routes.ExecuteWebhook, "77", token), bot)
+		lease, err := m.Acquire(background, compile(routes.ExecuteWebhook, "77", token), bot)
 		require.NoError(t, err)
 		for _, value := range []any{lease, &lease, []buckets.Lease{lease}, buckets.Lease{}} {
 			text := printed(value)

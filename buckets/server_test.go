@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // at sends a message to channel 1 of a server.
@@ -24,7 +25,7 @@ func TestServersShareNothing(t *testing.T) {
 		answer ratelimits.Response
 	}{
 		{"used up", limited("messages", 1, 0, time.Hour)},
-		{"hold of the bucket", inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 1, 0, time.Hour)},
+		{"hold of the bucket", usedUp("messages", 1, time.Hour)},
 		{"hold of the resource", inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 80, time.Hour)},
 		{"hidden limit", inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "messages", 100, 80, time.Hour)},
 		{"global", refused(ratelimits.ClassGlobal, time.Hour)},
@@ -52,20 +53,6 @@ func TestServersShareNothing(t *testing.T) {
 	}
 }
 
-func TestServersHaveGlobalLimitsOfTheirOwn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for _, server := range []string{"", "one.example", "two.example"} {
-			for _, authorization := range []string{bot, ""} {
-				c := at(m, server, authorization)
-				require.True(t, c.granted(), "%q %q", server, authorization)
-				c.update(roomy)
-			}
-		}
-		assert.Equal(t, 6, m.Stats().Authentications)
-	})
-}
-
 // Invalid responses of another server must not count against Discord's budget.
 func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -79,8 +66,7 @@ func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 		require.ErrorAs(t, at(m, "one.example", bot).failed(), &over)
 		assert.Zero(t, m.Stats().Invalid)
 		for range 10 {
-			c := at(m, "", bot)
-			answer(t, c, plain(403))
+			answer(t, at(m, "", bot), plain(403))
 		}
 		assert.Equal(t, 10, m.Stats().Invalid)
 		require.ErrorAs(t, at(m, "", bot).failed(), &over)
@@ -88,8 +74,7 @@ func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 }
 
 func TestSnapshotsNameTheServer(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		at(m, "", "").update(limited("discord", 5, 4, time.Minute))
 		at(m, "one.example", "").update(limited("one", 5, 4, time.Minute))
 		assert.Empty(t, snapshot(t, m, "discord").Server)
@@ -150,5 +135,57 @@ func TestRequestsInFlightToAnotherServerLeaveTheBudgetAlone(t *testing.T) {
 		c := at(m, "", bot)
 		require.NoError(t, c.failed(), "nothing is in flight to Discord")
 		require.True(t, c.granted())
+	})
+}
+
+// everything sends one request of each kind: with two credentials, with none, and on routes exempt from the global
+// limit.
+func everything(m *buckets.RESTBucketManager) []*caller {
+	return []*caller{
+		ask(m, message(1)), ask(m, message(2)), as(m, "Bot two", message(1)), as(m, "", message(1)),
+		ask(m, callback(1)), as(m, "", callback(2)), ask(m, followUp(1)),
+	}
+}
+
+// familiar discovers the buckets of the routes that everything uses.
+func familiar(t *testing.T, m *buckets.RESTBucketManager) {
+	t.Helper()
+	for _, authorization := range []string{bot, "Bot two", ""} {
+		for _, route := range []routes.CompiledRoute{message(1), message(2), followUp(1)} {
+			as(m, authorization, route).update(roomy)
+		}
+	}
+}
+
+func countGranted(all []*caller) (n int) {
+	for _, c := range all {
+		if c.granted() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		familiar(t, m)
+		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 30*time.Second))
+		assert.Equal(t, 30*time.Second+time.Millisecond, m.EdgeWait(""))
+		held := everything(m)
+		wait(30*time.Second - time.Millisecond)
+		require.Zero(t, countGranted(held), "interactions, too")
+
+		wait(2 * time.Millisecond)
+		require.Equal(t, 1, countGranted(held), "one request goes first")
+		assert.Zero(t, m.EdgeWait(""))
+		wait(patience / 2)
+		require.Equal(t, 1, countGranted(held), "the others wait for its response")
+		for _, c := range held {
+			if c.granted() {
+				c.update(roomy)
+				break
+			}
+		}
+		assert.Equal(t, len(held), countGranted(held))
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -19,44 +18,34 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// counted makes the managers take turns to send n messages to each of some channels. It calls judge when the server
-// processes a message, and returns the time until the last one.
-func counted(t *testing.T, all []*world, n int, channels []int, judge func(channel int)) time.Duration {
+// counted makes the managers take turns to send n messages to each of three channels, of which two are in one group. It
+// calls judge when the server processes a message, and returns the time until the last one.
+func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
 	start, last := time.Now(), time.Time{}
-	for i := range n {
-		for _, channel := range channels {
-			w := all[i%len(all)]
-			request := &buckets.Request{Route: message(channel), Authorization: bot, Group: strconv.Itoa(channel % 2)}
-			w.all.Go(func() {
-				lease, err := w.manager.AcquireRequest(context.Background(), request)
-				if !assert.NoError(t, err) {
-					return
-				}
-				time.Sleep(10 * time.Millisecond)
-				mu.Lock()
-				judge(channel)
-				last = time.Now()
-				mu.Unlock()
-				response, err := w.attempt(context.Background(), "POST", "/channels/"+strconv.Itoa(channel)+"/messages", i)
-				assert.NoError(t, err)
-				lease.Update(response)
-			})
-			time.Sleep(100 * time.Microsecond)
-		}
+	for i := range 3 * n {
+		w, channel := all[i/3%len(all)], 1+i%3
+		r := &buckets.Request{Route: message(channel), Authorization: bot, Group: strconv.Itoa(channel % 2)}
+		buckets.AcquireFunc(background, w.manager, r, func(lease buckets.Lease, err error) {
+			if assert.NoError(t, err) {
+				w.all.Go(func() {
+					time.Sleep(10 * time.Millisecond)
+					mu.Lock()
+					judge(channel)
+					last = time.Now()
+					mu.Unlock()
+					response, err := w.attempt(background, "POST", "/channels/"+strconv.Itoa(channel)+"/messages", i)
+					assert.NoError(t, err)
+					lease.Update(response)
+				})
+			}
+		})
+		time.Sleep(100 * time.Microsecond)
 	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for _, w := range all {
-			w.all.Wait()
-		}
-	}()
-	select {
-	case <-over:
-	case <-time.After(time.Hour):
-		require.FailNow(t, "a request waits forever")
+	wait(10 * time.Minute)
+	for _, w := range all {
+		require.Zero(t, w.manager.Stats().Waiting, "a request waits forever")
 	}
 	return last.Sub(start)
 }
@@ -64,61 +53,52 @@ func counted(t *testing.T, all []*world, n int, channels []int, judge func(chann
 // Managers that share declared limits keep them together, and are as fast as one manager, also below other limits.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
-	create := buckets.ForRoute(routes.CreateMessage)
-	route := buckets.WithLimit(create, 5, 10*time.Second, buckets.Named("route"))
-	group := buckets.WithLimit(create, 2, 4*time.Second, buckets.Named("group"), buckets.PerGroup())
-	channel := buckets.WithLimit(create, 3, time.Minute, buckets.Named("channel"), buckets.PerMajor())
+	type limit struct {
+		limit  int
+		period time.Duration
+		option buckets.LimitOption
+		key    func(channel int) string
+	}
+	route := limit{5, 10 * time.Second, nil, func(int) string { return "" }}
+	inGroup := func(channel int) string { return strconv.Itoa(channel % 2) }
+	group := limit{2, 4 * time.Second, buckets.PerGroup(), inGroup}
+	channel := limit{3, time.Minute, buckets.PerMajor(), strconv.Itoa}
 	for name, c := range map[string]struct {
-		quota   discordsim.Quota
-		options []buckets.Option
-		within  time.Duration // 12 messages to each of three channels, of which two are in one group
+		quota  discordsim.Quota
+		limits []limit
+		within time.Duration // 12 messages to each of three channels, of which two are in one group
 	}{
-		"one limit":          {discordsim.Fixed(100, time.Second), []buckets.Option{route}, 71 * time.Second},
-		"a slow bucket, too": {discordsim.Fixed(1, 3*time.Second), []buckets.Option{route}, 73 * time.Second},
-		// The last request is sent after seven periods of the route's limit and at most one period of the group's
-		// limit.
-		"two limits":          {discordsim.Fixed(100, time.Second), []buckets.Option{route, group}, 75 * time.Second},
-		"three limits":        {discordsim.Fixed(2, time.Second), []buckets.Option{route, group, channel}, 204 * time.Second},
-		"nothing but channel": {discordsim.Fixed(5, time.Second), []buckets.Option{channel}, 185 * time.Second},
+		"one limit":          {discordsim.Fixed(100, time.Second), []limit{route}, 71 * time.Second},
+		"a slow bucket, too": {discordsim.Fixed(1, 3*time.Second), []limit{route}, 73 * time.Second},
+		// The last request is sent after seven periods of the route's limit and at most one of the group's limit.
+		"two limits":          {discordsim.Fixed(100, time.Second), []limit{route, group}, 75 * time.Second},
+		"three limits":        {discordsim.Fixed(2, time.Second), []limit{route, group, channel}, 204 * time.Second},
+		"nothing but channel": {discordsim.Fixed(5, time.Second), []limit{channel}, 185 * time.Second},
 	} {
-		for _, term := range []time.Duration{0, 3 * time.Second} {
-			for _, managers := range []int{1, 2, 3} {
-				t.Run(name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
-					t.Parallel()
-					bubble(t, func(t *testing.T) {
-						perRoute := newLimitedLog(5, 10*time.Second)
-						perGroup := newLimitedLog(2, 4*time.Second)
-						perChannel := newLimitedLog(3, time.Minute)
-						logs := map[string][]*limitedLog{
-							"one limit": {perRoute}, "a slow bucket, too": {perRoute}, "two limits": {perRoute, perGroup},
-							"three limits": {perRoute, perGroup, perChannel}, "nothing but channel": {perChannel},
-						}[name]
-						h := newHub(t)
-						h.term = term
-						all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), c.options...)
-						took := counted(t, all, 12, []int{1, 2, 3}, func(channel int) {
-							for _, log := range logs {
-								key := ""
-								switch log {
-								case perGroup:
-									key = strconv.Itoa(channel % 2)
-								case perChannel:
-									key = strconv.Itoa(channel)
-								}
-								log.process(key)
-							}
-						})
-						for _, log := range logs {
-							assert.Zero(t, log.exceeded(), "times that more than %d per %v were processed", log.limit, log.period)
-						}
-						t.Logf("took %v", took)
-						assert.LessOrEqual(t, took, c.within)
-						assert.Zero(t, refusals(all[0].Server))
-						synctest.Wait()
-						h.ends(t, all)
-					})
+		for _, managers := range []int{1, 2, 3} {
+			subtest(t, name+" "+strconv.Itoa(managers), func(t *testing.T) {
+				var options []buckets.Option
+				var logs []*limitedLog
+				for _, l := range c.limits {
+					name := buckets.Named(l.period.String())
+					options = append(options,
+						buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), l.limit, l.period, name, l.option))
+					logs = append(logs, newLimitedLog(l.limit, l.period))
+				}
+				h := newHub(t)
+				all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), options...)
+				took := counted(t, all, 12, func(channel int) {
+					for i, log := range logs {
+						log.process(c.limits[i].key(channel))
+					}
 				})
-			}
+				for _, log := range logs {
+					assert.Zero(t, log.exceeded(), "more than %d per %v were processed", log.limit, log.period)
+				}
+				assert.LessOrEqual(t, took, c.within)
+				assert.Zero(t, refusals(all[0].Server))
+				h.ends(t, all)
+			})
 		}
 	}
 }
@@ -145,53 +125,34 @@ var ample = limited("messages", 100, 99, time.Second)
 
 // TryAcquire fails when the other managers have answered that the limit is used up.
 func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		a, b := pairDeclares(t, newHub(t))
-		first, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err)
-		start := time.Now()
-		_, err = b.TryAcquire(message(1), bot)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, err, &tooLong)
-		assert.Equal(t, "one", tooLong.Declared)
-		assert.Zero(t, time.Since(start))
-		first.Update(ample)
+		first := rightNow(a, message(1))
+		require.True(t, first.granted())
+		assert.Equal(t, "one", tooLong(t, rightNow(b, message(1))).Declared)
+		first.update(ample)
 		wait(time.Second)
-		_, err = b.TryAcquire(message(1), bot)
-		require.ErrorAs(t, err, &tooLong)
-		assert.InDelta(t, 59*time.Second, tooLong.Wait, float64(2*time.Second))
+		assert.InDelta(t, 59*time.Second, tooLong(t, rightNow(b, message(1))).Wait, float64(2*time.Second))
 		wait(time.Minute)
-		second, err := b.TryAcquire(message(1), bot)
-		require.NoError(t, err)
-		second.Return()
-		third, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err, "the second request was not sent")
-		third.Release()
+		second := rightNow(b, message(1))
+		require.True(t, second.granted())
+		second.lease.Return()
+		require.True(t, rightNow(a, message(1)).granted(), "the second request was not sent")
 	})
 }
 
 // TryAcquire fails at once if a source does not share declared limits.
 func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		a, _ := pairDeclares(t, byRouteHub{newHub(t)})
-		first, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err)
-		start := time.Now()
-		_, err = a.TryAcquire(message(1), bot)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, err, &tooLong)
-		assert.Equal(t, "one", tooLong.Declared)
-		assert.Zero(t, time.Since(start))
-		first.Update(ample)
+		require.True(t, rightNow(a, message(1)).granted())
+		assert.Equal(t, "one", tooLong(t, rightNow(a, message(1))).Declared)
 	})
 }
 
 // The permit of a request that is cancelled or returned is available to the other manager.
 func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pairDeclares(t, h)
 		first, cancelled, next := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
@@ -202,9 +163,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 		require.True(t, next.granted())
 		next.lease.Return()
 		wait(0)
-		last := ask(a, message(1))
-		require.True(t, last.granted())
-		last.update(ample)
+		discover(t, a, message(1), ample)
 		wait(61 * time.Second)
 		h.ends(t, []*world{{manager: a}, {manager: b}})
 	})
@@ -212,8 +171,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 
 // During an outage, the error of a request that waits for a shared declared limit is the outage.
 func TestOutageOfSharedDeclaredLimits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, _ := pairDeclares(t, outageHub{h})
 		first := ask(a, message(1))
@@ -243,16 +201,14 @@ func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 // An idle declared limit is evicted. Its used permits still count when a manager uses it again.
 func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 	t.Parallel()
-	for _, term := range []time.Duration{0, 3 * time.Second} {
+	for _, lends := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			h := newHub(t)
-			h.term = term
+			h.lends = lends
 			a, b := pairDeclares(t, h, buckets.WithEviction(time.Second, buckets.DefaultExpireAfter))
 			for range 3 {
 				for _, m := range []*buckets.RESTBucketManager{a, b} {
-					c := ask(m, message(1))
-					require.True(t, c.granted())
-					c.update(ample)
+					discover(t, m, message(1), ample)
 					other := ask(m, message(1))
 					wait(30 * time.Second)
 					require.False(t, other.done())
@@ -268,8 +224,7 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 // A request that waits for one declared limit keeps its place in the queue of another limit for two seconds only. Then
 // requests of other managers that do not need the first limit are sent.
 func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pairDeclares(t, h,
 			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Hour, buckets.Named("group"), buckets.PerGroup()))
@@ -277,8 +232,7 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "group"})
 		}
 		first := inGroup(a)
-		require.True(t, first.granted())
-		first.update(ample)
+		answer(t, first, ample)
 		wait(2 * time.Minute)
 		waits := inGroup(a) // for the group's limit, for an hour
 		require.False(t, waits.done())
@@ -286,11 +240,9 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 		wait(1900 * time.Millisecond)
 		require.False(t, c.granted())
 		wait(600 * time.Millisecond)
-		require.True(t, c.granted())
-		c.update(ample)
+		answer(t, c, ample)
 		wait(2 * time.Hour)
-		require.True(t, waits.granted())
-		waits.update(ample)
+		answer(t, waits, ample)
 		wait(2 * time.Minute)
 		h.ends(t, []*world{{manager: a}, {manager: b}})
 	})
@@ -335,28 +287,25 @@ func (b fickleBucket) Take(now time.Duration) (shared.Permit, bool) {
 func TestRequestReturnsItsPermitsIfOneIsGone(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"declared:first 5/1m0s", "declared:second 5/1m0s", "messages"} {
-		t.Run(hash, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := &fickleHub{hub: newHub(t)}
-				m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
-					buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("first")),
-					buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("second")))
-				discover(t, m, message(1), ample)
-				wait(61 * time.Second)
-				h.hash = hash
-				all := asks(m, message(1), 6)
-				wait(10 * time.Millisecond)
-				assert.Empty(t, h.hash)
-				assert.Equal(t, 5, granted(t, all))
-				all[5].cancel()
-				for _, c := range all[:5] {
-					c.update(ample)
-				}
-				ctx, cancel := context.WithTimeout(background, time.Minute)
-				defer cancel()
-				assert.NoError(t, m.Shutdown(ctx), "a request is still in flight")
-			})
+		subtest(t, hash, func(t *testing.T) {
+			h := &fickleHub{hub: newHub(t)}
+			m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
+				buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("first")),
+				buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("second")))
+			discover(t, m, message(1), ample)
+			wait(61 * time.Second)
+			h.hash = hash
+			all := asks(m, message(1), 6)
+			wait(10 * time.Millisecond)
+			assert.Empty(t, h.hash)
+			assert.Equal(t, 5, granted(t, all))
+			all[5].cancel()
+			for _, c := range all[:5] {
+				c.update(ample)
+			}
+			ctx, cancel := context.WithTimeout(background, time.Minute)
+			defer cancel()
+			assert.NoError(t, m.Shutdown(ctx), "a request is still in flight")
 		})
 	}
 }

@@ -1,8 +1,7 @@
 package buckets_test
 
 import (
-	"context"
-	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,212 +12,150 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/ratelimits"
 )
+
+// waitingForAPart returns a manager that gets no part of a global limit of 50 yet. Another manager has the whole limit,
+// and the route is known.
+func waitingForAPart(t *testing.T, options ...buckets.Option) (h *hub, m *buckets.RESTBucketManager) {
+	t.Helper()
+	h = newHub(t)
+	other, m := pair(t, h, append(options, buckets.WithGlobalLimit(50))...)
+	discover(t, other, message(1), limited("messages", 5, 4, time.Second))
+	h.quietly(func(h *hub) { h.mean = true })
+	return h, m
+}
+
+// lentWithAPart returns a manager that has a part of the global limit, and to which the bucket "messages" is lent.
+func lentWithAPart(t *testing.T, global int) (h *hub, m *buckets.RESTBucketManager) {
+	t.Helper()
+	h = newHub(t)
+	h.lends = true
+	m, _ = pair(t, h, buckets.WithGlobalLimit(global))
+	known(t, 5, m)
+	discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+	require.Equal(t, 1, h.lent())
+	return h, m
+}
 
 // Requests that wait for a manager's first part are not rejected as if the smallest part were the whole one.
 func TestBurstBeforeThePartIsKnown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h, buckets.WithGlobalLimit(50), buckets.WithMaxRateLimit(10*time.Second))
-		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
-		h.mean = true
-		var burst []*caller
+	inBubble(t, func(t *testing.T) {
+		_, m := waitingForAPart(t, buckets.WithMaxRateLimit(10*time.Second))
 		for channel := range 100 {
-			burst = append(burst, ask(b, message(channel+2)))
+			ask(m, message(channel+2))
 		}
 		wait(100 * time.Millisecond)
-		for i, c := range burst {
-			require.NoError(t, c.failed(), "number %d", i)
-		}
-		require.NoError(t, b.Close())
+		assert.Equal(t, 100, m.Stats().Waiting)
 	})
 }
 
 func TestWaitForAPartIsPredicted(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h, buckets.WithGlobalLimit(50))
-		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
-		h.mu.Lock()
-		h.mean = true
-		h.mu.Unlock()
-		atMost := func(d time.Duration) *caller {
-			ctx := buckets.ContextWithMaxWait(context.Background(), d)
-			return call(ctx, b, buckets.Request{Route: message(2), Authorization: bot})
-		}
-		short, long := atMost(time.Second), atMost(3*time.Second)
+	inBubble(t, func(t *testing.T) {
+		h, m := waitingForAPart(t)
+		short, long := patient(m, time.Second), patient(m, 3*time.Second)
 		h.set(func(h *hub) { h.comes = h.now() + 1250*time.Millisecond })
 		require.False(t, long.done())
-		for _, c := range []*caller{short, atMost(time.Second)} {
-			var tooLong *ratelimits.TooLongError
-			require.ErrorAs(t, c.failed(), &tooLong)
-			require.Equal(t, 1250*time.Millisecond, tooLong.Wait)
+		for _, c := range []*caller{short, patient(m, time.Second)} {
+			require.Equal(t, 1250*time.Millisecond, tooLong(t, c).Wait)
 		}
 		wait(1250 * time.Millisecond)
 		h.set(func(h *hub) { h.mean = false })
 		require.True(t, long.granted())
-		long.lease.Return()
 
 		h.set(func(h *hub) { h.lapsed = true }) // the part is lost
-		short, long = atMost(time.Second), atMost(3*time.Second)
+		short, long = patient(m, time.Second), patient(m, 3*time.Second)
 		require.False(t, short.done())
-		h.mu.Lock()
-		h.comes = h.now() + 2*time.Second
-		for _, all := range h.globals {
-			for _, g := range all {
-				g.session.notify(g.changed)
+		h.quietly(func(h *hub) {
+			h.comes = h.now() + 2*time.Second
+			for _, all := range h.globals { // nothing but the global limit has news
+				for _, g := range all {
+					g.session.notify(g.changed)
+				}
 			}
-		}
-		h.mu.Unlock()
+		})
 		synctest.Wait()
-		require.Error(t, short.failed())
+		tooLong(t, short)
 		h.set(func(h *hub) { h.lapsed = false })
 		require.True(t, long.granted())
-		long.lease.Return()
-		require.NoError(t, b.Close())
 	})
 }
 
 func TestTryAcquireWaitsForTheFirstPart(t *testing.T) {
 	t.Parallel()
 	for _, comes := range []bool{true, false} {
-		bubble(t, func(t *testing.T) {
-			h := newHub(t)
-			h.term = time.Minute
-			a, b := pair(t, h, buckets.WithGlobalLimit(50))
-			discover(t, b, message(1), limited("messages", 5, 4, time.Second))
-			c := ask(a, message(1))
-			c.update(limited("messages", 5, 4, time.Second))
-			require.NoError(t, b.Close())
-			discover(t, a, message(1), limited("messages", 5, 3, time.Second)) // lent from now on
-			require.Equal(t, 1, h.lent())
-			require.NoError(t, a.Close())
-
-			require.NoError(t, a.Start())
-			h.mu.Lock()
-			h.mean = true
-			h.mu.Unlock()
+		subtest(t, strconv.FormatBool(comes), func(t *testing.T) {
+			h, m := lentWithAPart(t, 50)
+			require.NoError(t, m.Close())
+			require.NoError(t, m.Start())
+			h.quietly(func(h *hub) { h.mean = true })
 			wait(2 * time.Second)
-			rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
-			c = call(rightNow, a, buckets.Request{Route: message(1), Authorization: bot})
+			c := rightNow(m, message(1))
 			require.False(t, c.done(), "the part is not known yet")
-			require.Zero(t, a.Status(1).Globals[0].Part)
+			require.Zero(t, m.Status(1).Globals[0].Part)
 			h.set(func(h *hub) { h.mean = !comes })
-			require.True(t, c.done())
-			assert.Equal(t, comes, c.err == nil, "%v", c.err)
-			c.lease.Return()
-			if !comes { // now it is known that there is no part
-				_, err := a.TryAcquire(message(1), bot)
-				var tooLong *ratelimits.TooLongError
-				require.ErrorAs(t, err, &tooLong)
+			if comes {
+				require.True(t, c.granted())
+				return
 			}
-			drained(t, a)
+			tooLong(t, c)
+			tooLong(t, rightNow(m, message(1))) // now it is known that there is no part
 		})
 	}
 }
 
 func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
-	t.Parallel()
-	away := errors.New("away")
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		h.term = time.Hour
-		a, _ := pair(t, h, buckets.WithGlobalLimit(50))
-		known(t, 5, a)
-		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
-		require.Equal(t, 1, h.lent())
-		h.set(func(h *hub) { h.err = away })
-		lease, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err, "bucket and part are certain for some time")
-		lease.Return()
-		h.set(func(h *hub) { h.lapsed = true })
-		require.ErrorIs(t, ask(a, message(1)).failed(), away)
-		h.set(func(h *hub) { h.err = nil })
-		waits := ask(a, message(1))
+	inBubble(t, func(t *testing.T) {
+		h, m := lentWithAPart(t, 50)
+		outage := func(outage, lapsed bool) {
+			h.set(func(h *hub) { h.err, h.lapsed = map[bool]error{true: errAway}[outage], lapsed })
+		}
+		outage(true, false)
+		c := rightNow(m, message(1))
+		require.True(t, c.granted(), "bucket and part are certain for some time")
+		c.lease.Return()
+		outage(true, true)
+		require.ErrorIs(t, ask(m, message(1)).failed(), errAway)
+		outage(false, true)
+		waits := ask(m, message(1))
 		require.False(t, waits.done(), "there is no part")
-		h.set(func(h *hub) { h.err = away })
-		require.ErrorIs(t, waits.failed(), away)
-		h.set(func(h *hub) { h.err = nil })
-		waits = ask(a, message(1))
-		require.False(t, waits.done())
-		h.mu.Lock()
-		h.err = away // without a call of changed
-		h.mu.Unlock()
-		require.ErrorIs(t, ask(a, message(1)).failed(), away)
-		waits.cancel()
-		h.set(func(h *hub) { h.err, h.lapsed = nil, false })
-		discover(t, a, message(1), limited("messages", 5, 0, time.Second))
-		waits = ask(a, message(1))
-		h.set(func(h *hub) { h.err, h.lapsed = away, true })
+		outage(true, true)
+		require.ErrorIs(t, waits.failed(), errAway)
+		outage(false, true)
+		require.False(t, ask(m, message(1)).done())
+		h.quietly(func(h *hub) { h.err = errAway })
+		require.ErrorIs(t, ask(m, message(1)).failed(), errAway, "also if the hub has notified nobody")
+		outage(false, false)
+		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
+		waits = ask(m, message(1))
+		outage(true, true)
 		require.False(t, waits.done(), "it waits for the bucket, which is lent")
 		wait(1100 * time.Millisecond)
-		require.ErrorIs(t, waits.failed(), away, "now it waits for the part")
-		h.set(func(h *hub) { h.err, h.lapsed = nil, false })
-		c := ask(a, message(1))
-		require.True(t, c.granted())
-		c.lease.Return()
-		drained(t, a)
-	})
-}
-
-func TestThrottleHoldsAll(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 5, a, b)
-		a.Throttle(5 * time.Second)
-		synctest.Wait()
-		c := ask(b, message(1))
-		assert.False(t, tried(b, message(1)))
-		wait(4900 * time.Millisecond)
-		require.False(t, c.done())
-		wait(200 * time.Millisecond)
-		require.True(t, c.granted())
-		c.lease.Return()
+		require.ErrorIs(t, waits.failed(), errAway, "now it waits for the part")
+		outage(false, false)
+		require.True(t, ask(m, message(1)).granted())
 	})
 }
 
 func TestInvalidRequestsOfOthersCount(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h, buckets.WithInvalidBudget(1000, 10*time.Minute, 100))
-		known(t, 5, b)
-		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
-		h.mu.Lock()
-		h.sessions[0].invalid = 5000
-		h.mu.Unlock()
-		var over *ratelimits.BudgetError
-		require.ErrorAs(t, ask(b, message(1)).failed(), &over)
-		h.mu.Lock()
-		h.sessions[0].invalid = 0
-		h.mu.Unlock()
-		c := ask(b, message(1))
-		require.True(t, c.granted())
-		c.lease.Return()
+	inBubble(t, func(t *testing.T) {
+		h, _, m := sharers(t, 5, buckets.WithInvalidBudget(1000, 10*time.Minute, 100))
+		h.quietly(func(h *hub) { h.sessions[0].invalid = 5000 })
+		overBudget(t, ask(m, message(1)))
+		h.quietly(func(h *hub) { h.sessions[0].invalid = 0 })
+		require.True(t, ask(m, message(1)).granted())
 	})
 }
 
 func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		h.term = time.Hour
-		a, _ := pair(t, h, buckets.WithGlobalLimit(2))
-		known(t, 5, a)
-		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
+	inBubble(t, func(t *testing.T) {
+		h, m := lentWithAPart(t, 2)
 		wait(2 * time.Second)
-		h.set(func(h *hub) { h.err = errors.New("away") })
-		all := asks(a, message(1), 2)
+		h.set(func(h *hub) { h.err = errAway })
+		all := asks(m, message(1), 2)
 		require.Equal(t, 1, granted(t, all))
 		all[0].update(limited("messages", 5, 4, time.Second))
 		wait(1100 * time.Millisecond)
 		require.Equal(t, 2, granted(t, all))
-		all[1].lease.Release()
 	})
 }
 
@@ -226,68 +163,53 @@ func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
 func TestHoldOfAnotherManagerRejectsRequests(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				a, b := pair(t, newHub(t), buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Minute))
-				discover(t, a, message(1), limited("messages", 1, 0, 30*time.Second))
-				waiting := ask(b, message(1))
-				wait(time.Second)
-				require.False(t, waiting.done())
-				a.Throttle(time.Hour)
-				synctest.Wait()
-				tooLong(t, waiting)
-			})
+		subtest(t, name, func(t *testing.T) {
+			a, b := pair(t, newHub(t), buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Minute))
+			discover(t, a, message(1), limited("messages", 1, 0, 30*time.Second))
+			waiting := ask(b, message(1))
+			wait(time.Second)
+			require.False(t, waiting.done())
+			a.Throttle(time.Hour)
+			synctest.Wait()
+			tooLong(t, waiting)
 		})
 	}
 }
 
 // A request that is rejected because the part comes too late still asks for a part, for later requests.
 func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(h), buckets.WithGlobalLimit(2), buckets.WithMaxRateLimit(time.Minute))
 		m.UpdateRateLimits(message(1), bot, plain(200)) // only the global limit needs an answer
 		h.set(func(h *hub) { h.mean, h.comes = true, h.now()+time.Hour })
 		tooLong(t, ask(m, message(1)))
 		h.set(func(h *hub) { h.mean = false })
-		c := ask(m, message(1))
-		require.True(t, c.granted())
-		c.lease.Return()
+		require.True(t, ask(m, message(1)).granted())
 	})
 }
 
 // When the first part is too small for all requests, those that do not wait are rejected at once.
 func TestTryAcquireFailsWhenTheFirstPartIsTooSmall(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(h), buckets.WithGlobalLimit(2))
-		h.mu.Lock()
-		h.mean = true
-		h.mu.Unlock()
+		h.quietly(func(h *hub) { h.mean = true })
 		var all []*caller
 		for channel := range 3 {
 			m.UpdateRateLimits(message(channel+1), bot, limited("messages", 5, 4, time.Second))
-			rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
-			all = append(all, call(rightNow, m, buckets.Request{Route: message(channel + 1), Authorization: bot}))
+			all = append(all, rightNow(m, message(channel+1)))
 			require.False(t, all[channel].done())
 		}
-		h.mu.Lock()
-		h.mean = false
-		for credential := range h.globals { // changed is called once for each
-			h.share(credential, func(*hubGlobal) bool { return false })
-		}
-		h.mu.Unlock()
+		h.quietly(func(h *hub) {
+			h.mean = false
+			for credential := range h.globals { // changed is called once for each
+				h.share(credential, func(*hubGlobal) bool { return false })
+			}
+		})
 		synctest.Wait()
 		require.Equal(t, 2, granted(t, all))
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, all[2].failed(), &tooLong)
-		for _, c := range all[:2] {
-			c.lease.Return()
-		}
-		drained(t, m)
+		tooLong(t, all[2])
 	})
 }
 
@@ -314,13 +236,9 @@ func TestChangedOfANewCredentialDuringAThrottle(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithShared(eagerHub{newHub(t)}), buckets.WithGlobalLimit(50), buckets.WithMaxRateLimit(time.Hour))
+			m := started(t, buckets.WithShared(eagerHub{newHub(t)}), buckets.WithGlobalLimit(50))
 			m.Throttle(time.Second)
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			c := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
-			synctest.Wait()
-			c.cancel()
+			ask(m, message(1)).cancel()
 			wait(0)
 		})
 	}

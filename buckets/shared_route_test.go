@@ -1,7 +1,7 @@
 package buckets_test
 
 import (
-	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -14,7 +14,6 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
-	"github.com/ratelight/ratelight/routes"
 )
 
 func (h *hub) probes() int {
@@ -39,30 +38,26 @@ func TestOneManagerDiscoversARouteForAll(t *testing.T) {
 		"failed":    {func(c *caller) { c.update(plain(502)) }, 1, 2},
 		"no hash":   {func(c *caller) { c.update(limited("", 3, 2, time.Second)) }, 1, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				a, b := pair(t, h)
-				probe := ask(a, message(1))
-				require.True(t, probe.granted())
-				theirs := asks(b, message(1), 2)
-				require.Equal(t, 0, granted(t, theirs))
-				c.end(probe)
-				synctest.Wait()
-				assert.Equal(t, c.follow, granted(t, theirs))
-				assert.Equal(t, c.probes, h.probes())
-				require.NoError(t, a.Close())
-				require.NoError(t, b.Close())
-				h.empty()
-			})
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			a, b := pair(t, h)
+			probe := ask(a, message(1))
+			require.True(t, probe.granted())
+			theirs := asks(b, message(1), 2)
+			require.Equal(t, 0, granted(t, theirs))
+			c.end(probe)
+			synctest.Wait()
+			assert.Equal(t, c.follow, granted(t, theirs))
+			assert.Equal(t, c.probes, h.probes())
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+			h.empty()
 		})
 	}
 }
 
 func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		h.set(func(h *hub) { h.silent = true })
@@ -72,14 +67,12 @@ func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
 		require.True(t, gone.done())
 		h.set(func(h *hub) { h.silent = false })
 		assert.True(t, stays.granted())
-		stays.lease.Return()
 	})
 }
 
 // Another manager has discovered the hash while a probe is in flight. Requests no longer wait for the probe.
 func TestProbeIsOvertaken(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		probe := ask(a, message(1))
@@ -95,107 +88,62 @@ func TestProbeIsOvertaken(t *testing.T) {
 		require.False(t, second.done(), "the first request is in flight in the same bucket")
 		probe.update(limited("messages", 3, 2, time.Second))
 		require.True(t, second.granted())
-		theirs := ask(b, message(1))
-		require.True(t, theirs.granted())
-		theirs.lease.Release()
-		second.lease.Release()
+		require.True(t, ask(b, message(1)).granted())
 	})
 }
 
-// Requests move between shared buckets when the hash changes. None is lost or sent too early.
-func TestMovesBetweenSharedBuckets(t *testing.T) {
+func TestHoldsReachAllManagers(t *testing.T) {
 	t.Parallel()
-	for _, term := range []time.Duration{0, 2 * time.Second} {
-		for _, later := range []string{"other", ""} {
-			t.Run(term.String()+later, func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					h := newHub(t)
-					h.term = term
-					quota := discordsim.Fixed(3, time.Second)
-					change := discordsim.Change{At: 4 * time.Second, Hash: later}
-					if later == "" {
-						change.Quota = discordsim.Unlimited()
-					}
-					config := discordsim.Config{Global: discordsim.Unlimited(), Rules: []discordsim.Rule{
-						{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota, Changes: []discordsim.Change{change}},
-						{Path: "**", Hash: "other", Quota: quota},
-					}}
-					all := fleet(t, h, 2, config)
-					for i := range 60 {
-						w := all[i%2]
-						w.post(1+i%3, 1)
-						if i%4 == 0 {
-							w.send(context.Background(), "GET", "/channels/"+strconv.Itoa(1+i%3)+"/messages", nil)
-						}
-						wait(100 * time.Millisecond)
-					}
-					for _, w := range all {
-						assert.Less(t, w.finish(), 15*time.Second)
-					}
-					assert.Zero(t, refusals(all[0].Server))
-					h.ends(t, all)
-				})
-			})
+	in429 := func(class ratelimits.Class) func(*testing.T, *buckets.RESTBucketManager) {
+		return func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), inBucket(refused(class, 10*time.Second), "messages", 5, 4, time.Second))
 		}
 	}
-}
-
-func TestEach429ReachesAllManagers(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		class ratelimits.Class
-		other bool // whether another route of the same credential is held, too
-	}{{ratelimits.ClassUser, false}, {ratelimits.ClassShared, false}, {ratelimits.ClassGlobal, true}} {
-		for _, term := range []time.Duration{0, 2 * time.Second} {
-			t.Run(c.class.String()+term.String(), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					h := newHub(t)
-					a, b := pair(t, h)
-					known(t, 5, a, b)
-					discover(t, b, list(1), limited("list", 5, 4, time.Second))
-					h.set(func(h *hub) { h.term = term })
-					discover(t, a, message(1), inBucket(refused(c.class, 10*time.Second), "messages", 5, 4, time.Second))
-					assert.True(t, tried(b, list(1)) != c.other)
-					queued := ask(b, message(1))
-					wait(9 * time.Second)
-					require.False(t, queued.done())
-					assert.False(t, tried(b, message(1)))
-					wait(10 * time.Second) // one request goes first, or the hold is a little longer
-					require.True(t, queued.granted())
-					queued.lease.Release()
-				})
-			})
-		}
+	for name, c := range map[string]struct {
+		hold  func(*testing.T, *buckets.RESTBucketManager) // for ten seconds
+		other bool                                         // whether another route of the credential is held, too
+	}{
+		"user":   {in429(ratelimits.ClassUser), false},
+		"shared": {in429(ratelimits.ClassShared), false},
+		"global": {in429(ratelimits.ClassGlobal), true},
+		"UpdateRateLimits": {func(_ *testing.T, m *buckets.RESTBucketManager) {
+			m.UpdateRateLimits(message(1), bot, usedUp("messages", 5, 10*time.Second))
+			synctest.Wait()
+		}, false},
+		"throttle": {func(_ *testing.T, m *buckets.RESTBucketManager) {
+			m.Throttle(10 * time.Second)
+			synctest.Wait()
+		}, true},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			_, a, b := sharers(t, 5)
+			discover(t, b, list(1), limited("list", 5, 4, time.Second))
+			c.hold(t, a)
+			assert.Equal(t, !c.other, rightNow(b, list(1)).granted())
+			queued := ask(b, message(1))
+			wait(9 * time.Second)
+			require.False(t, queued.done())
+			assert.False(t, rightNow(b, message(1)).granted())
+			wait(10 * time.Second) // one request goes first, or the hold is a little longer
+			require.True(t, queued.granted())
+		})
 	}
-}
-
-// tried reports whether a request may leave now.
-func tried(m *buckets.RESTBucketManager, route routes.CompiledRoute) bool {
-	lease, err := m.TryAcquire(route, bot)
-	lease.Return()
-	return err == nil
 }
 
 func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 5, a, b)
+	inBubble(t, func(t *testing.T) {
+		h, a, b := sharers(t, 5)
 		fields := func(names ...string) buckets.Request {
 			return buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return names }}
 		}
-		c := call(context.Background(), a, fields("name"))
+		c := call(background, a, fields("name"))
 		c.update(inBucket(refused(ratelimits.ClassSubLimit, 5*time.Second), "messages", 5, 4, time.Second))
-		slow, fast := call(context.Background(), a, fields("name")), call(context.Background(), a, fields("topic"))
+		slow, fast := call(background, a, fields("name")), call(background, a, fields("topic"))
 		require.False(t, slow.done())
 		require.True(t, fast.granted())
 		fast.lease.Release()
 		wait(5500 * time.Millisecond)
-		require.True(t, slow.granted())
-		slow.update(limited("messages", 5, 4, time.Second))
+		answer(t, slow, limited("messages", 5, 4, time.Second))
 		drained(t, a)
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
@@ -205,32 +153,24 @@ func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
 
 // A request that waits for a sub-limit has no place in the shared queue, so it delays no other request.
 func TestRequestThatWaitsForASubLimitLeavesTheSharedQueue(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 1, a, b)
+	inBubble(t, func(t *testing.T) {
+		_, a, b := sharers(t, 1)
 		first, slow := ask(a, message(1)), ask(a, message(1))
 		theirs := ask(b, message(1))
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)
 		require.False(t, slow.done())
 		require.True(t, theirs.granted())
-		theirs.lease.Release()
-		slow.cancel()
 	})
 }
 
 func TestTokensHaveSeparateBucketsInAllProcesses(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, newHub(t))
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
 			discover(t, m, webhookPost("one"), limited("posts", 5, 0, time.Minute))
-			assert.False(t, tried(m, webhookPost("one")))
-			c := ask(m, webhookPost("two"))
-			require.True(t, c.granted())
-			c.update(limited("posts", 5, 4, time.Second))
+			assert.False(t, rightNow(m, webhookPost("one")).granted())
+			discover(t, m, webhookPost("two"), limited("posts", 5, 4, time.Second))
 			wait(61 * time.Second)
 		}
 	})
@@ -246,35 +186,32 @@ func (byRouteHub) ByRoute() bool { return true }
 func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"by hash": false, "by route": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				var shared shared.Source = h
-				if apart {
-					shared = byRouteHub{h}
-				}
-				m := started(t, buckets.WithShared(shared))
-				missing := limited("errors", 5, 0, 30*time.Second)
-				missing.Status = 404
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			var shared shared.Source = h
+			if apart {
+				shared = byRouteHub{h}
+			}
+			m := started(t, buckets.WithShared(shared))
+			missing := limited("errors", 5, 0, 30*time.Second)
+			missing.Status = 404
+			wait(time.Millisecond)
+			discover(t, m, message(1), missing)
+			wait(31 * time.Second)
+			discover(t, m, message(1), plain(200))
+			wait(time.Millisecond)
+			n := 0
+			for range 20 {
+				c := ask(m, message(1))
 				wait(time.Millisecond)
-				discover(t, m, message(1), missing)
-				wait(31 * time.Second)
-				discover(t, m, message(1), plain(200))
-				wait(time.Millisecond)
-				n := 0
-				for range 20 {
-					c := ask(m, message(1))
-					wait(time.Millisecond)
-					if c.granted() {
-						n++
-						c.update(plain(200))
-					}
-					c.cancel()
-					wait(time.Millisecond)
+				if c.granted() {
+					n++
+					c.update(plain(200))
 				}
-				assert.Equal(t, 20, n, "successes of this route name no limit")
-			})
+				c.cancel()
+				wait(time.Millisecond)
+			}
+			assert.Equal(t, 20, n, "successes of this route name no limit")
 		})
 	}
 }
@@ -300,17 +237,14 @@ func TestHashOfEachChannelIsKnownToAllProcesses(t *testing.T) {
 
 // A request that a sub-limit holds again delays no request of other processes.
 func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 2, a, b)
+	inBubble(t, func(t *testing.T) {
+		_, a, b := sharers(t, 2)
 		name := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }}
 		wait(2 * time.Second)
-		first, second := call(context.Background(), a, name), call(context.Background(), a, name)
+		first, second := call(background, a, name), call(background, a, name)
 		require.True(t, first.granted() && second.granted())
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 2, 0, 4*time.Second))
-		held := call(context.Background(), a, name)
+		held := call(background, a, name)
 		wait(2 * time.Second)
 		require.False(t, held.done(), "the bucket is used up")
 		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 2, 0, 2*time.Second))
@@ -323,8 +257,7 @@ func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 
 // UpdateRateLimits does not end the probe, which is another request.
 func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		probe := ask(a, message(1))
@@ -335,4 +268,98 @@ func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 		synctest.Wait()
 		assert.False(t, theirs.granted(), "the probe is in flight")
 	})
+}
+
+func TestEvictedBucketReturnsItsLoan(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := newHub(t)
+		h.lends = true
+		a, b := pair(t, h, buckets.WithEviction(time.Second, 3*time.Second))
+		known(t, 2, a)
+		discover(t, a, message(1), limited("messages", 2, 1, time.Second))
+		require.Equal(t, 1, h.lent())
+		wait(10 * time.Second)
+		require.Equal(t, 0, h.lent())
+		require.Zero(t, a.Stats().Buckets)
+		for _, m := range []*buckets.RESTBucketManager{a, b} { // use the bucket again
+			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+		}
+	})
+}
+
+// A request of an unknown route is charged to the buckets that it may belong to, in all managers.
+func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(*caller)
+		free bool
+	}{
+		"elsewhere": {func(c *caller) { c.update(limited("list", 5, 4, time.Second)) }, true},
+		"there":     {func(c *caller) { c.update(limited("messages", 2, 1, time.Second)) }, false},
+		"not sent":  {func(c *caller) { c.lease.Return() }, true},
+		"lost":      {func(c *caller) { c.lease.Release() }, false},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			h, a, b := sharers(t, 2)
+			probe := ask(a, list(1))
+			all := asks(b, message(1), 2)
+			require.Equal(t, 1, granted(t, all))
+			c.end(probe)
+			synctest.Wait()
+			assert.Equal(t, c.free, all[1].granted())
+			all[0].update(limited("messages", 2, 0, time.Second))
+			wait(1100 * time.Millisecond)
+			require.True(t, all[1].granted())
+			all[1].lease.Release()
+			h.mu.Lock()
+			for key, b := range h.buckets {
+				for _, u := range b.users {
+					assert.Empty(t, u.flying, "%+v", key)
+				}
+			}
+			h.mu.Unlock()
+		})
+	}
+}
+
+// A bucket is not evicted while a request is in flight that may belong to it.
+func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(h))
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		probe := ask(m, list(1))
+		wait(10 * time.Minute)
+		snapshot(t, m, "messages")
+		probe.update(limited("messages", 5, 4, time.Second))
+		wait(10 * time.Minute)
+		require.Empty(t, slices.Collect(m.Buckets()))
+	})
+}
+
+// LiftHolds does not lift the holds of shared buckets, also of a bucket that is lent to this process.
+func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
+	t.Parallel()
+	for _, lends := range []bool{false, true} {
+		for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
+			subtest(t, strconv.FormatBool(lends)+" "+class.String(), func(t *testing.T) {
+				h := newHub(t)
+				h.lends = lends
+				m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour))
+				discover(t, m, message(1), roomy)
+				c := ask(m, message(1))
+				wait(time.Second)
+				answer(t, c, inBucket(refused(class, time.Minute), "messages", 100, 90, time.Second))
+				wait(0)
+				m.LiftHolds()
+				c = ask(m, message(1))
+				wait(time.Second)
+				assert.False(t, c.granted(), "the hold was lifted")
+				for !c.granted() {
+					wait(time.Second)
+				}
+				c.update(roomy)
+			})
+		}
+	}
 }

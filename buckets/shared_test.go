@@ -53,49 +53,6 @@ func (h *hub) ends(t *testing.T, all []*world) {
 	h.empty()
 }
 
-func TestManagersThatShareSendInTheOrderOfArrival(t *testing.T) {
-	t.Parallel()
-	for _, quota := range []discordsim.Quota{discordsim.Fixed(5, time.Second), discordsim.Fixed(1, time.Second), discordsim.Aligned(3, 2*time.Second, 0)} {
-		for _, managers := range []int{2, 3} {
-			for _, term := range []time.Duration{0, 3 * time.Second} {
-				subtest(t, quota.Kind.String()+strconv.Itoa(quota.Limit)+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
-					h := newHub(t)
-					h.term = term
-					all := fleet(t, h, managers, one(discordsim.Rule{Quota: quota}))
-					all[0].post(1, 1)
-					all[0].finish()
-					var want []int
-					for i := range 40 {
-						w := all[i%managers]
-						w.post(1, 1)
-						want = append(want, w.sent)
-						wait(10 * time.Microsecond) // so that they do not come together
-					}
-					for _, w := range all {
-						w.finish()
-					}
-					assert.Zero(t, refusals(all[0].Server))
-					got := accepted(all[0].Server)[1:]
-					if len(got) == len(want) && term == 0 {
-						inOrder(t, want, got, quota.Limit)
-					}
-					assert.Len(t, got, len(want))
-					h.ends(t, all)
-				})
-			}
-		}
-	}
-}
-
-// inOrder requires that requests arrived in the order in which they were made, but for those that were on their way
-// together.
-func inOrder(t *testing.T, want, got []int, together int) {
-	t.Helper()
-	for i, number := range want {
-		assert.InDelta(t, i, slices.Index(got, number), float64(together-1)+0.5, "request %d: %v", number, got)
-	}
-}
-
 // pair is two managers that share, without a simulated server, and a bucket "messages" that both know.
 func pair(t *testing.T, h *hub, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
 	t.Helper()
@@ -114,11 +71,23 @@ func known(t *testing.T, limit int, managers ...*buckets.RESTBucketManager) {
 	}
 }
 
+// sharers returns two managers that share a hub and know the bucket "messages", which has this limit.
+func sharers(t *testing.T, limit int, options ...buckets.Option) (h *hub, a, b *buckets.RESTBucketManager) {
+	t.Helper()
+	h = newHub(t)
+	a, b = pair(t, h, options...)
+	known(t, limit, a, b)
+	return h, a, b
+}
+
+// rightNow sends a request that must not wait.
+func rightNow(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
+	return call(buckets.ContextWithMaxWait(background, 0), m, *request(route))
+}
+
 func TestCancelledWaitersGiveTheirPlaceBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 1, a, b)
+		_, a, b := sharers(t, 1)
 		first, second, third := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
 		require.True(t, first.granted())
 		second.cancel()
@@ -128,178 +97,121 @@ func TestCancelledWaitersGiveTheirPlaceBack(t *testing.T) {
 		wait(1100 * time.Millisecond)
 		require.True(t, third.granted())
 		third.lease.Return() // it was not sent
-		fourth := ask(a, message(1))
-		assert.True(t, fourth.granted())
-		fourth.lease.Release()
-		drained(t, a)
-		drained(t, b)
+		assert.True(t, ask(a, message(1)).granted())
 	})
 }
 
 func TestLeasesThatWereNotSentAreGivenBackToAll(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 2, a, b)
+		_, a, b := sharers(t, 2)
 		first, second, third := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
 		require.True(t, first.granted() && second.granted())
 		require.False(t, third.done())
 		second.lease.Return()
 		synctest.Wait()
 		assert.True(t, third.granted())
-		first.lease.Release()
-		third.lease.Release()
 	})
 }
 
 func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 2, a, b)
+		h, a, b := sharers(t, 2)
 		lease, err := a.TryAcquire(message(1), bot)
 		require.NoError(t, err)
-		theirs, err := b.TryAcquire(message(1), bot)
-		require.NoError(t, err)
-		defer theirs.Release()
-		_, err = b.TryAcquire(message(1), bot)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, err, &tooLong)
+		require.True(t, rightNow(b, message(1)).granted())
+		tooLong(t, rightNow(b, message(1)))
 		lease.Update(limited("messages", 2, 0, time.Second))
 
 		h.set(func(h *hub) { h.silent = true })
-		c := call(buckets.ContextWithMaxWait(context.Background(), 0), a, buckets.Request{Route: message(1), Authorization: bot})
+		c := rightNow(a, message(1))
 		wait(400 * time.Millisecond)
 		h.set(func(*hub) {}) // there is news, but not for this one
 		require.False(t, c.done(), "nobody has answered yet")
 		h.set(func(h *hub) { h.silent = false })
-		require.ErrorAs(t, c.failed(), &tooLong)
-		assert.InDelta(t, 0.6, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
-		assert.InDelta(t, 0.4, tooLong.Waited.Seconds(), 0.01)
+		late := tooLong(t, c)
+		assert.InDelta(t, 0.6, (late.Wait - late.Waited).Seconds(), 0.01)
+		assert.InDelta(t, 0.4, late.Waited.Seconds(), 0.01)
 		wait(time.Second)
 		h.set(func(h *hub) { h.silent = true })
-		c = call(buckets.ContextWithMaxWait(context.Background(), 0), a, buckets.Request{Route: message(1), Authorization: bot})
+		c = rightNow(a, message(1))
 		require.False(t, c.done())
 		h.set(func(h *hub) { h.silent = false })
 		require.True(t, c.granted())
-		c.lease.Return()
 	})
 }
 
 // A request that must not wait waits for the answer of other processes for a second at most.
 func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 2, a, b)
+		h, a, _ := sharers(t, 2)
 		h.set(func(h *hub) { h.silent = true })
-		c := call(buckets.ContextWithMaxWait(background, 0), a, buckets.Request{Route: message(1), Authorization: bot})
+		c := rightNow(a, message(1))
 		wait(999 * time.Millisecond)
 		h.set(func(*hub) {}) // there is news, but not for this one
 		require.False(t, c.done())
 		wait(2 * time.Millisecond)
 		h.set(func(*hub) {})
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, c.failed(), &tooLong)
+		tooLong(t, c)
 	})
 }
 
 // What must not wait is answered, wherever it is in the way of other things.
 func TestTryAcquireAlwaysComesBack(t *testing.T) {
 	t.Parallel()
-	rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
-	for name, prepare := range map[string]func(t *testing.T, h *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute{
-		"sub-limit": func(t *testing.T, _ *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute {
-			known(t, 5, a, b)
-			discover(t, a, message(1), inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 4, time.Second))
-			return message(1)
-		},
-		"hold of a route that is not known": func(t *testing.T, _ *hub, a, _ *buckets.RESTBucketManager) routes.CompiledRoute {
-			discover(t, a, followUp(1), refused(ratelimits.ClassGlobal, time.Minute))
-			return followUp(1)
-		},
-		"probe of another": func(t *testing.T, _ *hub, _, b *buckets.RESTBucketManager) routes.CompiledRoute {
-			require.True(t, ask(b, message(1)).granted())
-			return message(1)
-		},
-		"probe of its own": func(t *testing.T, _ *hub, a, _ *buckets.RESTBucketManager) routes.CompiledRoute {
-			require.True(t, ask(a, message(1)).granted())
-			return message(1)
-		},
-		"hold": func(t *testing.T, _ *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute {
-			known(t, 5, a, b)
-			discover(t, b, message(1), inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute))
-			return message(1)
-		},
-		"global hold": func(t *testing.T, _ *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute {
-			known(t, 5, a, b)
-			discover(t, b, message(1), refused(ratelimits.ClassGlobal, time.Minute))
-			return message(1)
-		},
-		"edge": func(t *testing.T, _ *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute {
-			known(t, 5, a, b)
-			discover(t, a, message(1), refused(ratelimits.ClassEdge, time.Minute))
-			return message(1)
-		},
-		"lent": func(t *testing.T, h *hub, a, _ *buckets.RESTBucketManager) routes.CompiledRoute {
-			h.set(func(h *hub) { h.term = time.Second })
-			known(t, 1, a)
-			require.True(t, ask(a, message(1)).granted())
-			return message(1)
-		},
+	var inFlight ratelimits.Response
+	for name, c := range map[string]struct {
+		limit   int // of the bucket; 0: the bucket is not known
+		byOther bool
+		before  ratelimits.Response // to the request before, which the other manager sends if byOther is set
+		route   routes.CompiledRoute
+	}{
+		"sub-limit": {5, false, inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 4, time.Second),
+			message(1)},
+		"hold of a route that is not known": {0, false, refused(ratelimits.ClassGlobal, time.Minute), followUp(1)},
+		"probe of another":                  {0, true, inFlight, message(1)},
+		"probe of its own":                  {0, false, inFlight, message(1)},
+		"hold": {5, true, usedUp("messages", 5, time.Minute),
+			message(1)},
+		"global hold": {5, true, refused(ratelimits.ClassGlobal, time.Minute), message(1)},
+		"edge":        {5, false, refused(ratelimits.ClassEdge, time.Minute), message(1)},
+		"lent":        {1, false, inFlight, message(1)},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			h := newHub(t)
 			a, b := pair(t, h)
-			route := prepare(t, h, a, b)
+			if c.limit > 0 {
+				known(t, c.limit, a, b)
+			}
+			h.set(func(h *hub) { h.lends = name == "lent" })
+			sender := map[bool]*buckets.RESTBucketManager{false: a, true: b}[c.byOther]
+			before := ask(sender, c.route)
+			require.True(t, before.granted())
+			if c.before.Status != 0 {
+				before.update(c.before)
+			}
 			for range 2 {
-				c := call(rightNow, a, buckets.Request{Route: route, Authorization: bot})
-				var tooLong *ratelimits.TooLongError
-				require.ErrorAs(t, c.failed(), &tooLong)
+				tooLong(t, rightNow(a, c.route))
 			}
 		})
 	}
 }
 
-func TestMaxRateLimitIsForTheRankAmongAll(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h, buckets.WithMaxRateLimit(3500*time.Millisecond))
-		known(t, 1, a, b)
-		var tooLong *ratelimits.TooLongError
-		first := ask(a, message(1))
-		first.update(limited("messages", 1, 0, time.Second))
-		queued := append(asks(b, message(1), 2), ask(a, message(1)))
-		for _, c := range queued {
-			require.False(t, c.done())
-		}
-		require.ErrorAs(t, ask(b, message(1)).failed(), &tooLong)
-		assert.InDelta(t, 4, tooLong.Wait.Seconds(), 0.05)
-		require.NoError(t, a.Close())
-		require.NoError(t, b.Close())
-	})
-}
-
 func TestOutagesReachWhoWaitsAndWhoComes(t *testing.T) {
-	t.Parallel()
-	away := errors.New("away")
-	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 1, a, b)
+	inBubble(t, func(t *testing.T) {
+		h, a, b := sharers(t, 1)
 		first := ask(a, message(1))
 		waits, probes := ask(a, message(1)), ask(a, list(1))
 		probes2 := ask(b, list(1))
 		require.True(t, first.granted() && probes.granted())
-		h.set(func(h *hub) { h.err = away })
-		require.ErrorIs(t, waits.failed(), away)
-		require.ErrorIs(t, probes2.failed(), away)
-		require.ErrorIs(t, ask(a, message(1)).failed(), away)
-		require.ErrorIs(t, ask(b, list(1)).failed(), away)
+		h.set(func(h *hub) { h.err = errAway })
+		require.ErrorIs(t, waits.failed(), errAway)
+		require.ErrorIs(t, probes2.failed(), errAway)
+		require.ErrorIs(t, ask(a, message(1)).failed(), errAway)
+		require.ErrorIs(t, ask(b, list(1)).failed(), errAway)
 		_, err := b.TryAcquire(message(1), bot)
-		require.ErrorIs(t, err, away)
+		require.ErrorIs(t, err, errAway)
 		_, because, err := b.Predict(request(message(1)))
-		require.ErrorIs(t, err, away)
+		require.ErrorIs(t, err, errAway)
 		require.Equal(t, buckets.WaitsForOutage, because)
 		h.set(func(h *hub) { h.err = nil })
 		first.update(limited("messages", 1, 0, time.Second))
@@ -307,43 +219,16 @@ func TestOutagesReachWhoWaitsAndWhoComes(t *testing.T) {
 		later := ask(b, message(1))
 		wait(1100 * time.Millisecond)
 		assert.True(t, later.granted())
-		later.lease.Release()
-		drained(t, a)
-		drained(t, b)
-	})
-}
-
-func TestSilenceEndsWithTheDeadline(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 5, a, b)
-		h.set(func(h *hub) { h.silent = true })
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		c, d := call(ctx, a, buckets.Request{Route: message(1), Authorization: bot}), call(ctx, a, buckets.Request{Route: list(1), Authorization: bot})
-		e := call(buckets.ContextWithMaxWait(context.Background(), time.Second), a, buckets.Request{Route: message(1), Authorization: bot})
-		wait(3 * time.Second)
-		require.ErrorIs(t, c.failed(), context.DeadlineExceeded)
-		require.ErrorIs(t, d.failed(), context.DeadlineExceeded)
-		h.set(func(*hub) {}) // as a store does in an outage
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, e.failed(), &tooLong)
-		h.set(func(h *hub) { h.silent = false })
-		f := ask(a, message(1))
-		require.True(t, f.granted())
-		f.lease.Return()
-		drained(t, a)
 	})
 }
 
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	t.Parallel()
-	for _, term := range []time.Duration{0, 2 * time.Second} {
+	for _, lends := range []bool{false, true} {
 		for _, silent := range []bool{false, true} {
-			subtest(t, term.String()+strconv.FormatBool(silent), func(t *testing.T) {
+			subtest(t, strconv.FormatBool(lends)+strconv.FormatBool(silent), func(t *testing.T) {
 				h := newHub(t)
-				h.term = term
+				h.lends = lends
 				a, b := pair(t, h, buckets.WithGlobalLimit(50))
 				known(t, 2, a)
 				h.set(func(h *hub) { h.silent = silent })
@@ -394,18 +279,15 @@ func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 		require.NoError(t, a.Close())
 		synctest.Wait()
 		require.ErrorIs(t, c[2].failed(), buckets.ErrClosed)
-		c[0].lease.Release()
 	})
 }
 
 // One with priority leaves by the permit of another one, whose place is then that of the first.
 func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 1, a, b)
+		_, a, b := sharers(t, 1)
 		first, usual := ask(a, message(1)), ask(a, message(1))
-		hasty := call(buckets.ContextWithPriority(context.Background()), a, buckets.Request{Route: message(1), Authorization: bot})
+		hasty := urgent(a)
 		theirs := ask(b, message(1))
 		first.update(limited("messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)
@@ -415,8 +297,6 @@ func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 		hasty.update(limited("messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)
 		require.True(t, theirs.granted())
-		theirs.lease.Release()
-		drained(t, a)
 	})
 }
 
@@ -465,13 +345,62 @@ func TestStatsOfEarlierSessionsCount(t *testing.T) {
 	})
 }
 
-func TestEventsHaveNames(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for kind := range shared.ProcessSuspended + 2 {
-		names = append(names, kind.String())
+var errAway = errors.New("away")
+
+// outageHub is a hub that reports an outage while it is silent, as buckets/shared does.
+type outageHub struct{ *hub }
+
+type outageSession struct {
+	shared.Session
+	hub *hub
+}
+
+func (h outageHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
+	return outageSession{h.hub.Join(clock, origin), h.hub}
+}
+
+func (s outageSession) Outage() error {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	if s.hub.silent {
+		return errAway
 	}
-	assert.Equal(t, []string{
-		"event(0)", "outage began", "outage ended", "state lost", "clock set", "process suspended", "event(6)",
-	}, names)
+	return nil
+}
+
+func (s outageSession) Stats() shared.Stats { return shared.Stats{} }
+
+// In an outage no request waits longer than its max wait, also if its route moves to another bucket meanwhile.
+func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
+	t.Parallel()
+	for name, moves := range map[string]bool{"stays": false, "moves": true} {
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			m := started(t, buckets.WithShared(outageHub{h}))
+			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+			wait(2 * time.Second)
+			probe := ask(m, list(1))
+			require.True(t, probe.granted())
+			impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(list(1)))
+			require.False(t, impatient.done())
+			wait(time.Second)
+			h.set(func(h *hub) { h.silent = true })
+			wait(time.Second)
+			if moves {
+				probe.update(limited("messages", 1, 0, time.Second))
+			}
+			wait(10 * time.Second)
+			var tooLong *ratelimits.TooLongError
+			assert.ErrorAs(t, impatient.failed(), &tooLong, "its max wait is 5 s, and it has waited for 12 s")
+			h.set(func(h *hub) { h.silent = false })
+			impatient.cancel()
+			if !moves {
+				probe.update(limited("messages", 1, 0, time.Second))
+			}
+			wait(10 * time.Second)
+			if impatient.granted() {
+				impatient.lease.Release()
+			}
+		})
+	}
 }

@@ -14,17 +14,6 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-func TestSnapshotNamesAnOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		m := started(t, buckets.WithShared(outageHub{h}))
-		h.set(func(h *hub) { h.silent = true })
-		waiting := ask(m, message(1))
-		require.False(t, waiting.done())
-		assert.Equal(t, buckets.WaitsForOutage, snapshot(t, m, buckets.UnknownHash).WaitsFor)
-	})
-}
-
 // A request waits for the response to another request of the same manager. During an outage of the shared store the
 // snapshot must name that reason, not the outage.
 func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
@@ -42,8 +31,7 @@ func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
 }
 
 func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{bot, "Bot two"} {
 			as(m, credential, message(1)).update(limited("h", 5, 4, time.Second))
 		}
@@ -156,15 +144,23 @@ func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
 	})
 }
 
+// twoSubLimits returns a manager with two sub-limits that are held, the second for a minute. The refused request of the
+// first one waits again.
+func twoSubLimits(t *testing.T, hold time.Duration) (m *buckets.RESTBucketManager, first, second *caller) {
+	t.Helper()
+	m = started(t, buckets.WithMaxRateLimit(time.Hour))
+	discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+	first, second = call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
+	first.update(inBucket(refused(ratelimits.ClassSubLimit, hold), "channel", 100, 80, 15*time.Second))
+	second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+	first.again(m)
+	return m, first, second
+}
+
 // Two sub-limits are held. The snapshot must show the wait of a sub-limit for which a request waits.
 func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first, second := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
-		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 100, 80, 15*time.Second))
-		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
-		first.again(m)
+		m, first, second := twoSubLimits(t, 10*time.Minute)
 		require.False(t, first.done())
 		s := snapshot(t, m, "channel")
 		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
@@ -179,12 +175,7 @@ func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 // must show no wait, unless a request of another sub-limit has a known one.
 func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first, second := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
-		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second))
-		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
-		first.again(m)
+		m, first, second := twoSubLimits(t, time.Second)
 		next := call(background, m, change("1", "name"))
 		wait(2 * time.Second)
 		require.True(t, first.granted())
@@ -232,8 +223,7 @@ func TestSnapshotNamesTheHoldOfABucketThatStandsInLine(t *testing.T) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Second))
 		inFlight := ask(m, message(1))
 		m.Throttle(5 * time.Second)
-		waiting := ask(m, message(1))
-		require.False(t, waiting.done())
+		require.False(t, ask(m, message(1)).done())
 		inFlight.update(inBucket(refused(ratelimits.ClassShared, time.Minute), "h", 5, 4, time.Second))
 		s := snapshot(t, m, "h")
 		assert.InDelta(t, time.Minute, s.WaitAfter, float64(time.Second))
@@ -248,8 +238,7 @@ func TestSnapshotDoesNotNameAHoldThatIsOverLongBefore(t *testing.T) {
 		discover(t, m, message(1), limited("h", 5, 0, time.Minute))
 		m.UpdateRateLimits(message(1), bot,
 			inBucket(refused(ratelimits.ClassShared, time.Second), "h", 5, 0, time.Minute))
-		waiting := ask(m, message(1))
-		require.False(t, waiting.done())
+		require.False(t, ask(m, message(1)).done())
 		s := snapshot(t, m, "h")
 		assert.Greater(t, s.WaitAfter, 50*time.Second)
 		assert.Equal(t, buckets.WaitsForWindow, s.WaitsFor)

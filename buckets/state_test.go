@@ -2,10 +2,10 @@ package buckets_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,7 +120,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 		refusal ratelimits.Response
 		held    []routes.CompiledRoute
 	}{
-		"user":   {inBucket(refused(ratelimits.ClassUser, 3*time.Hour), "messages", 5, 0, 3*time.Hour), all[:1]},
+		"user":   {usedUp("messages", 5, 3*time.Hour), all[:1]},
 		"shared": {inBucket(refused(ratelimits.ClassShared, 3*time.Hour), "messages", 5, 3, time.Second), all[:1]},
 		"global": {refused(ratelimits.ClassGlobal, 3*time.Hour), all},
 		"edge":   {refused(ratelimits.ClassEdge, 3*time.Hour), all},
@@ -166,13 +166,9 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 }
 
 func TestRouteWhoseHashFlipsStaysInSingleFileInTheNextProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
-		for i := range 6 {
-			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Minute))
-			wait(time.Millisecond)
-		}
+		flip(t, m, route, 6)
 		m = successor(t, stateOf(t, m, true))
 		all := asks(m, route, 4)
 		for i, c := range all {
@@ -194,22 +190,13 @@ func TestRefusalsInARowCountInTheNextProcess(t *testing.T) {
 			m := started(t)
 			discover(t, m, message(1), roomy)
 			c := call(background, m, renaming(1))
-			for range 8 {
-				c.update(again)
-				c.again(m)
-				wait(time.Minute)
-				require.True(t, c.granted())
-			}
+			c.comesBack(t, m, slices.Repeat([]ratelimits.Response{again}, 8)...)
 			c.update(again)
 			m = successor(t, stateOf(t, m, true))
 			c.again(m)
 			wait(time.Minute)
-			answer(t, c, again)
-			c.again(m)
-			wait(10 * time.Second)
-			assert.False(t, c.done(), "the hold of the tenth consecutive 429 is longer")
-			wait(time.Minute)
 			require.True(t, c.granted())
+			c.isHeldLonger(t, m, again)
 		})
 	}
 }
@@ -233,27 +220,36 @@ func TestInvalidRequestsCountInTheNextProcess(t *testing.T) {
 	})
 }
 
-func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
+func TestSomeoneWhoSetsTheClockEndsNoWaitAndKeepsNoneForADay(t *testing.T) {
 	t.Parallel()
-	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
-		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
-			state := stateOf(t, m, true)
-			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
-			m = started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithClock(clock))
-			clock.jump.Store(int64(step))
-			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
-			for b := range m.Buckets() {
-				want := 24*time.Hour + time.Millisecond
+	rename := change("1", "name")
+	for name, c := range map[string]struct {
+		request *buckets.Request
+		answer  ratelimits.Response // to the second request, which uses up the limit
+		wait    time.Duration
+	}{
+		"hold":           {request(message(1)), usedUp("messages", 5, 24*time.Hour), 24*time.Hour + time.Millisecond},
+		"declared limit": {&rename, plain(200), 10 * time.Minute},
+	} {
+		for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
+			subtest(t, name+" "+step.String(), func(t *testing.T) {
+				m := started(t, renames()...)
+				for _, r := range []ratelimits.Response{limited("messages", 5, 4, time.Second), c.answer} {
+					answer(t, call(background, m, *c.request), r)
+				}
+				state := stateOf(t, m, true)
+				clock := &jumpingClock{Clock: clockwork.NewRealClock()}
+				m = started(t, append(renames(), buckets.WithClock(clock))...)
+				clock.jump.Store(int64(step))
+				require.NoError(t, m.RestoreState(bytes.NewReader(state)))
+				want := c.wait
 				if step > time.Hour { // only time beyond an hour counts as time that has passed
 					want = 0
 				}
-				assert.InDelta(t, want, b.HoldAfter, float64(time.Second), "%v", step)
-			}
-		})
+				predicted, _ := predict(t, m, c.request)
+				assert.InDelta(t, want, predicted, float64(time.Second))
+			})
+		}
 	}
 }
 
@@ -262,9 +258,7 @@ func TestStateIsWrittenWhateverTheWallClockSays(t *testing.T) {
 	for _, year := range []int{-5, 1, 1970, 12000} {
 		clock := buckets.WithClock(clockwork.NewFakeClockAt(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))
 		m := started(t, clock)
-		lease, err := m.Acquire(background, message(1), bot)
-		require.NoError(t, err)
-		lease.Update(limited("messages", 5, 0, time.Minute))
+		sendNow(t, m, message(1), bot, limited("messages", 5, 0, time.Minute))
 		m = successor(t, stateOf(t, m, true), clock)
 		for b := range m.Buckets() {
 			assert.InDelta(t, time.Minute, b.ResetAfter, float64(time.Second), "%d", year)
@@ -279,9 +273,7 @@ func TestWritingAStateTakesLittleMemoryForEachBucket(t *testing.T) {
 	const n, most = 20_000, 2000 // bytes
 	m := started(t)
 	for channel := range n {
-		lease, err := m.Acquire(background, message(channel+1), bot)
-		require.NoError(t, err)
-		lease.Update(limited("messages", 5, 3, time.Hour))
+		sendNow(t, m, message(channel+1), bot, limited("messages", 5, 3, time.Hour))
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -298,8 +290,7 @@ func TestNamesThatAreNotUTF8AreKeptInAState(t *testing.T) {
 		discover(t, m, list(1), limited("a \"\xfe", 7, 3, time.Minute))
 		discover(t, m, compile(routes.GetMyUser), plain(200))
 		elsewhere := buckets.Request{Route: message(1), Authorization: bot, Server: "\\\xff"}
-		c := call(background, m, elsewhere)
-		answer(t, c, limited("messages", 5, 0, time.Minute))
+		answer(t, call(background, m, elsewhere), limited("messages", 5, 0, time.Minute))
 		before := hashes(m)
 		m = successor(t, stateOf(t, m, true), limit)
 		assert.Equal(t, before, hashes(m))
@@ -314,9 +305,7 @@ func TestStateHasNoSecretInIt(t *testing.T) {
 		const secret = "a-token-that-nobody-may-see"
 		m := started(t)
 		call := func(r routes.CompiledRoute, authorization string, response ratelimits.Response) {
-			lease, err := m.Acquire(context.Background(), r, authorization)
-			require.NoError(t, err)
-			lease.Update(response)
+			sendNow(t, m, r, authorization, response)
 		}
 		call(message(1), "Bot "+secret, limited("messages", 5, 4, time.Minute))
 		call(message(1), "Bot "+secret,
@@ -348,8 +337,7 @@ func TestStateIsOfNoUseWithAnotherKey(t *testing.T) {
 }
 
 func TestStateIsRestoredOnlyBeforeTheFirstRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		state := stateOf(t, m, true)
 		fresh := buckets.NewRESTBucketManager()
@@ -411,8 +399,7 @@ func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 }
 
 func TestStateOfAManagerThatWasStartedAgainIsThatOfItsSecondLife(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("first", 5, 4, time.Minute))
 		stateOf(t, m, true)
 		require.NoError(t, m.Start())
@@ -467,8 +454,7 @@ func (c *busyClock) Now() time.Time {
 }
 
 func TestStateThatIsDamagedChangesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		state := stateOf(t, m, true)
 		m = started(t)
@@ -498,8 +484,7 @@ func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
 // A credential of a restored state is not used. Everything that is known of it must be forgotten after some hours.
 func TestStateOfACredentialThatIsNotUsedAnyMoreIsForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m = successor(t, stateOf(t, m, true))
 		assert.Equal(t, 1, m.Stats().Routes)
@@ -511,8 +496,7 @@ func TestStateOfACredentialThatIsNotUsedAnyMoreIsForgotten(t *testing.T) {
 }
 
 func TestStateIsLeftFromProcessToProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		before := hashes(m)
 		for i := range 10 {
@@ -593,8 +577,7 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 // The period of a hash changed before the process was killed. New buckets of that hash must count as used up for the
 // latest period.
 func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		wait(3 * time.Second)
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
@@ -705,7 +688,7 @@ func manyBuckets(b *testing.B, n int) *buckets.RESTBucketManager {
 	require.NoError(b, m.Start())
 	b.Cleanup(func() { _ = m.Close() })
 	for channel := range n {
-		lease, err := m.Acquire(context.Background(), message(channel+1), bot)
+		lease, err := m.Acquire(background, message(channel+1), bot)
 		require.NoError(b, err)
 		lease.Update(limited("messages", 5, 4, time.Hour))
 	}
@@ -765,8 +748,7 @@ func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 // A hash that contains a token is not written into the state. The bucket's window must still apply in the next process,
 // until a response names the hash again.
 func TestWindowOfAHashWithATokenGoesOn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		hook := compile(routes.ExecuteWebhook, "7", "secret")
 		used := limited("hash of secret", 5, 0, time.Minute)
 		discover(t, m, hook, used)
@@ -798,8 +780,7 @@ func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
 
 // After a kill, buckets count as used up for a period. That must also hold if the next process ends within the period.
 func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m = successor(t, stateOf(t, m, false))
 		wait(10 * time.Second)
@@ -812,8 +793,7 @@ func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
 }
 
 func TestLiftHoldsEndsTheDoubtAfterAKill(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m = successor(t, stateOf(t, m, false))
 		wait(3 * time.Second)
@@ -825,17 +805,15 @@ func TestLiftHoldsEndsTheDoubtAfterAKill(t *testing.T) {
 // A route without limits has a sub-limit for some fields of the body. The hold of the sub-limit must last into the next
 // process.
 func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for range 2 {
-			c := call(context.Background(), m, change("1", "nsfw"))
+			c := call(background, m, change("1", "nsfw"))
 			answer(t, c, plain(200))
 		}
-		c := call(context.Background(), m, change("1", "name"))
-		answer(t, c, refused(ratelimits.ClassSubLimit, time.Minute))
+		answer(t, call(background, m, change("1", "name")), refused(ratelimits.ClassSubLimit, time.Minute))
 		m = successor(t, stateOf(t, m, true))
-		named, other := call(context.Background(), m, change("1", "name")),
-			call(context.Background(), m, change("1", "nsfw"))
+		named, other := call(background, m, change("1", "name")),
+			call(background, m, change("1", "nsfw"))
 		assert.False(t, named.done())
 		answer(t, other, plain(200))
 		wait(time.Minute + 10*time.Millisecond)
@@ -845,8 +823,7 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 
 // A response names a huge limit. The state with that limit must still be valid.
 func TestHugeLimitLeavesAState(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1_000_000_000, 999_999_999, time.Minute))
 		refusal := refused(ratelimits.ClassShared, time.Second)
 		ask(m, list(1)).update(inBucket(refusal, "list", 1_000_000_000, 999_999_999, 7*24*time.Hour))

@@ -27,7 +27,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		wait(0)
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
+		call(ctx, m, *request(message(1)))
 		wait(3 * time.Second)
 		probe.update(limited("messages", 5, 0, 10*time.Second))
 		patient(m, time.Second)
@@ -59,8 +59,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 }
 
 func TestSnapshotOfABucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		as(m, "", message(7)).update(limited("messages", 5, 2, 10*time.Second))
 		as(m, "", message(7))
 		as(m, "", message(7)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second),
@@ -84,8 +83,7 @@ func TestSnapshotOfABucket(t *testing.T) {
 }
 
 func TestIterationCanBeBrokenOff(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for b := range m.Buckets() {
 			t.Errorf("there is no bucket, but %+v", b)
 		}
@@ -133,7 +131,7 @@ func TestNumbersCanBeReadWhileEverythingMoves(t *testing.T) {
 	for i := range 8 {
 		senders.Go(func() {
 			for n := range 200 {
-				lease, err := m.Acquire(context.Background(), message(1+(i+n)%5), bot)
+				lease, err := m.Acquire(background, message(1+(i+n)%5), bot)
 				if !assert.NoError(t, err) {
 					return
 				}

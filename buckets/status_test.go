@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -62,8 +61,7 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		probe := ask(m, list(1))
-		require.True(t, probe.granted())
+		require.True(t, ask(m, list(1)).granted())
 		ask(m, list(1))
 		wait(patience * 3 / 4)
 		discover(t, m, message(1), limited("h", 1, 0, 3*time.Second))
@@ -103,8 +101,7 @@ func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 
 // After RestoreState, Status must show the holds of the process before even if no request has been made.
 func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for n := range 3 {
 			as(m, fmt.Sprint("Bot ", n), list(1)).update(plain(200))
 		}
@@ -123,8 +120,7 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 // Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
 // it.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),
 			"h", 5, 4, time.Second))
 		s := m.Status(allOfThem)
@@ -139,8 +135,7 @@ func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 
 // A shared 429 holds a resource for all credentials. Status must show the hold for each credential that has the bucket.
 func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		as(m, "Bot two", message(1)).update(limited("h", 5, 4, time.Second))
 		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 20*time.Second), "h", 5, 4, time.Second))
 		assert.Len(t, m.Status(allOfThem).Buckets, 2)
@@ -200,8 +195,7 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 // After a global 429 one request goes first, and the others wait for its outcome. Status must show how long they wait
 // at most.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
 		wait(2 * time.Second)
@@ -220,13 +214,11 @@ func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 }
 
 func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Second))
 		elsewhere := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
 		elsewhere.update(refused(ratelimits.ClassEdge, 20*time.Second))
-		waiting := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
-		require.False(t, waiting.done())
+		require.False(t, call(background, m, buckets.Request{Route: message(1), Server: "a.example"}).done())
 		edges := m.Status(allOfThem).Edges
 		require.Len(t, edges, 2)
 		assert.Equal(t, buckets.LimitSnapshot{
@@ -241,8 +233,7 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 
 // Status must examine a bounded number of buckets, however many have waiting requests.
 func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		m.Throttle(time.Minute)
 		const waiting = 5000
 		for channel := range waiting {
@@ -339,7 +330,7 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		callers := asks(m, message(1), 4)
 		of := buckets.Request{Route: list(1), Authorization: bot, Group: "a"}
 		for range 2 {
-			callers = append(callers, call(context.Background(), m, of))
+			callers = append(callers, call(background, m, of))
 		}
 		callers[4].update(plain(200))
 		wait(15 * time.Second)

@@ -92,7 +92,7 @@ var endings = map[string]struct {
 	end    func(lease buckets.Lease)
 }{
 	"300 refused by the bucket": {300, false, func(l buckets.Lease) {
-		l.Update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 301, 0, time.Minute))
+		l.Update(usedUp("messages", 301, time.Minute))
 	}},
 	"300 refused by the resource": {300, false, func(l buckets.Lease) {
 		l.Update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 301, 0, time.Minute))

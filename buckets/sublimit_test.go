@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,42 +30,38 @@ var renamed = inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "chann
 // channelOK is a success in a bucket with room.
 var channelOK = limited("channel", 100, 90, 15*time.Second)
 
+// A 429 of a sub-limit holds requests with the same method, path and fields only.
 func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		other  buckets.Request
-		passes bool
+	name := change("1", "name")
+	reaction := func(r routes.Route) buckets.Request { return *request(compile(r, "1", "2", "x")) }
+	for what, c := range map[string]struct {
+		refused, other buckets.Request
+		passes         bool
 	}{
-		{"the same fields", change("1", "name"), false},
-		{"other fields", change("1", "topic"), true},
-		{"no fields", change("1"), true},
-		{"more fields", change("1", "name", "topic"), true},
-		{"fields unknown", buckets.Request{Route: compile(routes.UpdateChannel, "1"), Authorization: bot}, true},
-		{"another channel", change("2", "name"), true},
+		"the same fields":                  {name, change("1", "name"), false},
+		"the same fields in another order": {change("1", "name", "topic"), change("1", "topic", "name"), false},
+		"other fields":                     {name, change("1", "topic"), true},
+		"no fields":                        {name, change("1"), true},
+		"more fields":                      {name, change("1", "name", "topic"), true},
+		"fields that read alike":           {change("1", "a", "bc"), change("1", "ab", "c"), true},
+		"fields unknown":                   {name, *request(compile(routes.UpdateChannel, "1")), true},
+		"another channel":                  {name, change("2", "name"), true},
+		"another method": {
+			reaction(routes.AddMyMessageReaction), reaction(routes.DeleteMyMessageReaction), true,
+		},
 	} {
-		subtest(t, c.name, func(t *testing.T) {
+		subtest(t, what, func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(time.Hour))
-			discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-			discover(t, m, compile(routes.UpdateChannel, "2"), channelOK)
-			first := call(background, m, change("1", "name"))
-			first.update(renamed)
+			discover(t, m, c.refused.Route, channelOK)
+			discover(t, m, c.other.Route, channelOK)
+			call(background, m, c.refused).update(renamed)
 			other := call(background, m, c.other)
 			assert.Equal(t, c.passes, other.granted())
 			wait(10*time.Minute + time.Second)
 			require.True(t, other.granted(), "the hold is over")
 		})
 	}
-}
-
-func TestOrderOfFieldsDoesNotMatter(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		call(background, m, change("1", "name", "topic")).update(renamed)
-		same := call(background, m, change("1", "topic", "name"))
-		assert.False(t, same.granted())
-	})
 }
 
 // Requests wait in a bucket when a 429 shows a sub-limit. Those with the same fields must let the others pass.
@@ -117,8 +114,7 @@ func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 
 // Fields must be called only when the fields matter, and without a lock, so that it may call the manager.
 func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		asked := 0
 		request := change("1")
 		request.Fields = func() []string {
@@ -130,8 +126,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 			return []string{"name"}
 		}
 		discover(t, m, request.Route, channelOK)
-		c := call(background, m, request)
-		c.update(channelOK)
+		call(background, m, request).update(channelOK)
 		assert.Zero(t, asked, "the request did not wait and got no 429")
 
 		first, second := call(background, m, request), call(background, m, request)
@@ -142,10 +137,31 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		third := call(background, m, request)
 		wait(11 * time.Second)
 		answer(t, first, channelOK)
-		require.True(t, third.granted())
-		third.update(channelOK)
+		answer(t, third, channelOK)
 		assert.LessOrEqual(t, asked, 4)
 	})
+}
+
+// comesBack sends a request again after each of the responses. Each time it must be granted within a minute.
+func (c *caller) comesBack(t *testing.T, m *buckets.RESTBucketManager, responses ...ratelimits.Response) {
+	t.Helper()
+	for _, r := range responses {
+		c.update(r)
+		c.again(m)
+		wait(time.Minute)
+		require.True(t, c.granted())
+	}
+}
+
+// isHeldLonger sends a request again after a 429 that is the ninth one in a row at least, so that its hold is longer.
+func (c *caller) isHeldLonger(t *testing.T, m *buckets.RESTBucketManager, refusal ratelimits.Response) {
+	t.Helper()
+	c.update(refusal)
+	c.again(m)
+	wait(10 * time.Second)
+	assert.False(t, c.done(), "the hold of the ninth consecutive 429 is longer")
+	wait(time.Minute)
+	require.True(t, c.granted())
 }
 
 // The backoff for consecutive 429s of a sub-limit must go on when its route moves to another bucket.
@@ -157,19 +173,9 @@ func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		name := call(background, m, change("1", "name"))
-		for range 8 {
-			name.update(again("channel"))
-			name.again(m)
-			wait(time.Minute)
-			require.True(t, name.granted())
-		}
+		name.comesBack(t, m, slices.Repeat([]ratelimits.Response{again("channel")}, 8)...)
 		discover(t, m, compile(routes.UpdateChannel, "1"), limited("renamed bucket", 100, 99, 15*time.Second))
-		name.update(again("renamed bucket"))
-		name.again(m)
-		wait(10 * time.Second)
-		assert.False(t, name.done(), "the hold of the ninth consecutive 429 is longer")
-		wait(time.Minute)
-		require.True(t, name.granted())
+		name.isHeldLonger(t, m, again("renamed bucket"))
 	})
 }
 
@@ -203,41 +209,8 @@ func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 			m := started(t)
 			discover(t, m, change("1").Route, channelOK)
 			c := call(background, m, change("1", "name"))
-			for range 8 {
-				for _, r := range []ratelimits.Response{renamedForASecond, failure} {
-					c.update(r)
-					c.again(m)
-					wait(time.Minute)
-					require.True(t, c.granted())
-				}
-			}
-			c.update(renamedForASecond)
-			c.again(m)
-			wait(10 * time.Second)
-			assert.False(t, c.done(), "the hold of the ninth consecutive 429 is longer")
-			wait(time.Minute)
-			require.True(t, c.granted())
-		})
-	}
-}
-
-// Two requests share a sub-limit only if their method, path and fields are the same.
-func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
-	t.Parallel()
-	reaction := func(r routes.Route) buckets.Request {
-		return buckets.Request{Route: compile(r, "1", "2", "x"), Authorization: bot}
-	}
-	for name, c := range map[string]struct{ refused, other buckets.Request }{
-		"method": {reaction(routes.AddMyMessageReaction), reaction(routes.DeleteMyMessageReaction)},
-		"fields": {change("1", "a", "bc"), change("1", "ab", "c")},
-	} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t)
-			discover(t, m, c.refused.Route, channelOK)
-			discover(t, m, c.other.Route, channelOK)
-			call(background, m, c.refused).update(renamedForASecond)
-			other := call(background, m, c.other)
-			require.True(t, other.granted())
+			c.comesBack(t, m, slices.Repeat([]ratelimits.Response{renamedForASecond, failure}, 8)...)
+			c.isHeldLonger(t, m, renamedForASecond)
 		})
 	}
 }

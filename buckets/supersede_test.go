@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,8 +55,7 @@ func TestANewerRequestTakesThePlaceOfTheOlderOne(t *testing.T) {
 
 // Requests with the same key supersede each other only if they have the same credential, server, route and channel.
 func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		m.Throttle(time.Minute)
 		var all []*caller
 		for _, r := range []buckets.Request{
@@ -76,7 +76,7 @@ func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
 			assert.NoError(t, c.failed(), "request %d", i)
 		}
 		ctx := buckets.ContextWithSupersedes(background, "a")
-		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
+		call(ctx, m, *request(message(1)))
 		assertSuperseded(t, all[0], false)
 		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Supersedes: "b"})
 		assertSuperseded(t, all[1], false)
@@ -170,81 +170,61 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 // or waits.
 func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	t.Parallel()
-	refusal := inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute)
-	ok := limited("messages", 5, 0, time.Minute)
-	for name, c := range map[string]struct {
-		play  func(t *testing.T, m *buckets.RESTBucketManager, old *caller) (last *caller)
-		loses bool
-	}{
-		"no newer request": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			old.again(m)
-			return old
-		}, false},
-		"the newer request arrives while it waits again": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			old.again(m)
-			return newer(m, "a")
-		}, true},
-		"the newer request arrives before it is back": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			last := newer(m, "a")
-			old.again(m)
-			return last
-		}, true},
-		"the newer request is refused first": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			last := newer(m, "a")
-			last.update(refusal)
-			last.again(m)
-			old.update(refusal)
-			old.again(m)
-			return last
-		}, true},
-		"the newer request is in flight": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			last := newer(m, "a")
-			require.True(t, last.granted())
-			old.update(refusal)
-			old.again(m)
-			return last
-		}, true},
-		"the newer request has ended": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			last := newer(m, "a")
-			answer(t, last, limited("messages", 5, 1, time.Minute))
-			old.update(refusal)
-			old.again(m)
-			return last
-		}, true},
-		"the newer request is cancelled": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			m.Throttle(time.Minute)
-			last := newer(m, "a")
-			last.cancel()
-			wait(0)
-			old.update(refusal)
-			old.again(m)
-			return old
-		}, false},
-		"the newer request is rejected": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			old.again(m)
-			last := call(buckets.ContextWithMaxWait(background, time.Second), m,
-				buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
-			var tooLong *ratelimits.TooLongError
-			assert.ErrorAs(t, last.failed(), &tooLong)
-			return old
-		}, false},
+	refusal := usedUp("messages", 5, time.Minute)
+	for steps, superseded := range map[string]bool{ // whether the old request is superseded
+		"old refused, old again":                                            false,
+		"old refused, old again, new":                                       true,
+		"old refused, new, old again":                                       true,
+		"new, new refused, new again, old refused, old again":               true,
+		"new, new in flight, old refused, old again":                        true,
+		"new, new answered, old refused, old again":                         true,
+		"throttled, new, new cancelled, old refused, old again":             false,
+		"new, new not sent, old refused, old again":                         false,
+		"old refused, old again, another one that is rejected for its wait": false,
 	} {
-		subtest(t, name, func(t *testing.T) {
+		subtest(t, steps, func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(time.Hour))
 			discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 			old := newer(m, "a")
 			require.True(t, old.granted())
-			last := c.play(t, m, old)
-			if c.loses {
+			var last *caller
+			for step := range strings.SplitSeq(steps, ", ") {
+				switch step {
+				case "old refused":
+					old.update(refusal)
+				case "old again":
+					old.again(m)
+				case "new":
+					last = newer(m, "a")
+				case "new in flight":
+					require.True(t, last.granted())
+				case "new refused":
+					last.update(refusal)
+				case "new again":
+					last.again(m)
+				case "new answered":
+					answer(t, last, limited("messages", 5, 1, time.Minute))
+				case "new not sent":
+					require.True(t, last.granted())
+					last.lease.Return()
+				case "new cancelled":
+					last.cancel()
+					wait(0)
+				case "throttled":
+					m.Throttle(time.Minute)
+				default:
+					tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m,
+						buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"}))
+				}
+			}
+			if superseded {
 				assertSuperseded(t, old, true)
+			} else {
+				last = old
 			}
 			wait(3 * time.Minute)
 			require.True(t, last.granted())
-			last.lease.Update(ok)
+			last.lease.Update(limited("messages", 5, 0, time.Minute))
 			drained(t, m)
 
 			// Requests that have ended supersede nothing, so the Request can be used again as a new one.
@@ -255,21 +235,6 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	}
 }
 
-// A newer request is rejected because of its own maximum wait. It must not supersede the older request, which continues
-// to wait.
-func TestARejectedRequestSupersedesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := full(t)
-		older := newer(m, "a")
-		var tooLong *ratelimits.TooLongError
-		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(background, time.Second),
-			&buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
-		require.ErrorAs(t, err, &tooLong)
-		assert.NoError(t, older.failed())
-		next(t, older)
-	})
-}
-
 // The bound of the queue and the prediction of a newer request must not count the older request that it supersedes.
 func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -278,11 +243,9 @@ func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 		older := newer(m, "a")
 		ask(m, message(1))
 		request := buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"}
-		predicted, _, err := m.Predict(&request)
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, &request)
 		assert.Equal(t, 2*time.Minute, predicted.Truncate(time.Second))
-		other, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot})
-		require.NoError(t, err)
+		other, _ := predict(t, m, &buckets.Request{Route: message(1), Authorization: bot})
 		assert.Equal(t, 4*time.Minute, other.Truncate(time.Second))
 		last := call(buckets.ContextWithMaxWait(background, 2*time.Minute+time.Second), m, request)
 		assertSuperseded(t, older, false)
@@ -300,9 +263,7 @@ func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 
 func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 1, a, b)
+		_, a, b := sharers(t, 1)
 		first, older := ask(a, message(1)), newer(a, "a")
 		wait(5 * time.Millisecond) // in this time the hub gets the arrivals
 		other := ask(b, message(1))
@@ -331,22 +292,6 @@ func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 			buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
 		require.ErrorAs(t, last.failed(), &tooLong)
 		assert.False(t, older.done())
-	})
-}
-
-// A newer request was granted but not sent (Return). It must supersede nothing.
-func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
-		old := newer(m, "a")
-		last := newer(m, "a")
-		require.True(t, last.granted())
-		last.lease.Return() // not sent
-		old.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute))
-		old.again(m)
-		wait(3 * time.Minute)
-		require.NoError(t, old.failed())
 	})
 }
 
@@ -385,7 +330,7 @@ func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
 		last := call(background, m, topic)
 		assertSuperseded(t, older, false)
 		require.True(t, last.granted())
-		refusal := inBucket(refused(ratelimits.ClassUser, time.Minute), "channel", 5, 0, time.Minute)
+		refusal := usedUp("channel", 5, time.Minute)
 		other.update(refusal)
 		last.update(refusal)
 		other.again(m)

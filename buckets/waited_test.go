@@ -64,8 +64,7 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 		}, told.all()[1])
 
 		// A 429 makes the wait of another request too long.
-		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m,
-			buckets.Request{Route: message(1), Authorization: bot})
+		late := call(buckets.ContextWithMaxWait(background, 20*time.Second), m, *request(message(1)))
 		granted.update(refused(ratelimits.ClassUser, time.Minute))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, late.failed(), &tooLong)
@@ -89,7 +88,7 @@ func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 			var told ends
 			m := started(t, buckets.WithHooks(told.hooks()))
 			if held {
-				discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
+				discover(t, m, message(1), usedUp("h", 5, time.Second))
 				wait(2 * time.Second)
 			}
 			first, waiting := ask(m, message(1)), asks(m, message(1), 2)
@@ -145,8 +144,7 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 
 // Stats must count a granted request as Waited at once, even if its caller runs later.
 func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		hang := make(chan struct{})
 		for range 5 {
@@ -189,8 +187,8 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 			Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") },
 		}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-		for _, ctx := range []context.Context{context.Background(), t.Context()} {
-			request := buckets.Request{Route: message(1), Authorization: bot}
+		for _, ctx := range []context.Context{background, t.Context()} {
+			request := *request(message(1))
 			buckets.AcquireFunc(ctx, m, &request, func(l buckets.Lease, err error) {
 				order = append(order, "caller")
 				assert.NoError(t, err)
@@ -204,22 +202,19 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 }
 
 func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
-		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(context.Background(), message(1), bot) })
-		next := ask(m, message(1))
-		assert.True(t, next.granted(), "the lease has been given back")
+		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(background, message(1), bot) })
+		assert.True(t, ask(m, message(1)).granted(), "the lease has been given back")
 	})
 }
 
 func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		r := buckets.Request{Route: message(1), Authorization: bot}
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		r := *request(message(1))
 		acquire := func(answer ratelimits.Response) {
-			lease, err := m.AcquireRequest(context.Background(), &r)
+			lease, err := m.AcquireRequest(background, &r)
 			require.NoError(t, err)
 			lease.Update(answer)
 		}
@@ -230,12 +225,12 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 		wait(6 * time.Second)
 		acquire(limited("messages", 1, 0, 5*time.Second))
 		assert.Zero(t, r.Waited(), "the request was granted at once")
-		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), time.Second), &r)
+		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(background, time.Second), &r)
 		require.Error(t, err)
 		assert.Zero(t, r.Waited(), "the request was rejected at once")
 		acquire(limited("messages", 1, 0, 5*time.Second))
 		assert.Positive(t, r.Waited())
-		ended, end := context.WithCancel(context.Background())
+		ended, end := context.WithCancel(background)
 		end()
 		_, err = m.AcquireRequest(ended, &r)
 		require.ErrorIs(t, err, context.Canceled)

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -63,7 +62,7 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 				for i := range n {
 					channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
 					r := &buckets.Request{Route: message(channel), Authorization: bot, Group: group}
-					buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+					buckets.AcquireFunc(background, m, r, func(lease buckets.Lease, err error) {
 						assert.NoError(t, err)
 						mu.Lock()
 						key := strconv.Itoa(channel) + group
@@ -104,8 +103,7 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 			buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute, buckets.Named("one")))
 		request := buckets.Request{Route: hook, Authorization: "Bot " + token, Server: "other.example"}
 		inGroup := buckets.ContextWithGroup(background, "guild 3")
-		c := call(inGroup, m, request)
-		c.update(plain(200))
+		call(inGroup, m, request).update(plain(200))
 		call(inGroup, m, request)
 		wait(10 * time.Second)
 		all := slices.Collect(m.WaitingRequests())
@@ -137,7 +135,7 @@ func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		of := func(group string) *caller {
-			return call(context.Background(), m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
 		}
 		for range 3 {
 			of("a")
@@ -176,8 +174,7 @@ func TestWaitingRequestsBehindAProbeHaveNoTime(t *testing.T) {
 				n++
 			}
 			assert.Equal(t, len(all), n)
-			wait, because, err := m.Predict(request(message(1)))
-			require.NoError(t, err)
+			wait, because := predict(t, m, request(message(1)))
 			assert.Zero(t, wait)
 			assert.Equal(t, buckets.WaitsForProbe, because)
 			for _, c := range all {
@@ -189,8 +186,7 @@ func TestWaitingRequestsBehindAProbeHaveNoTime(t *testing.T) {
 		behind(probe)
 		probe.update(limited("messages", 5, 4, time.Second))
 		wait(2 * time.Second)
-		discover(t, m, message(1),
-			inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
+		discover(t, m, message(1), usedUp("messages", 5, 10*time.Second))
 		wait(11 * time.Second)
 		behind(ask(m, message(1)))
 		assert.Empty(t, slices.Collect(m.WaitingRequests()))

@@ -93,3 +93,14 @@ func TestSlowHookDelaysNoRequest(t *testing.T) {
 		assert.Less(t, time.Since(start), 5*time.Second)
 	})
 }
+
+func TestEventsHaveNames(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for kind := range shared.ProcessSuspended + 2 {
+		names = append(names, kind.String())
+	}
+	assert.Equal(t, []string{
+		"event(0)", "outage began", "outage ended", "state lost", "clock set", "process suspended", "event(6)",
+	}, names)
+}
