@@ -131,8 +131,8 @@ func (l lateness) expect(now time.Duration, w *ratelimits.Window) {
 }
 
 // enter begins a call of the manager. It begins a loan that is on offer. While the bucket is shared, it passes the
-// known lateness to the manager's window, because the manager uses it for other buckets with the same hash. b.mu must
-// be held.
+// known lateness to the manager's window, because the manager uses that lateness for other buckets with the same hash.
+// b.mu must be held.
 func (b *bucket) enter(now time.Duration) {
 	switch {
 	case b.loan != nil && b.loan.offered:
@@ -233,9 +233,9 @@ func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	case b.window.Declared(): // responses say nothing about a declared limit
 	case b.window.Limit() != limit, b.window.Remaining(now) < left, b.window.Period() > b.toldPeriod+b.toldPeriod/8,
 		r.Class == ratelimits.ClassUser:
-		// The other processes need a changed limit or a longer period if this process dies. A 429, or fewer remaining
-		// requests than expected, may mean that the bucket was lent twice, because the server lost the loan. The next
-		// permit brings a new loan.
+		// The other processes must know a changed limit or a longer period in case this process dies. A 429, or fewer
+		// remaining requests than expected, may mean that the bucket was lent twice, because the server lost the loan. The
+		// next permit brings a new loan.
 		b.endLoan(now)
 	}
 }
@@ -284,7 +284,7 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 		w := &b.known.window
 		engine := b.session.engineTime(now)
 		ahead -= len(b.granted)
-		// Count requests of other processes only if the known state is recent: otherwise they may have left since.
+		// Count requests of other processes only if the known state is recent, because otherwise they may have left since.
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime {
 			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}
@@ -318,8 +318,8 @@ func (b *bucket) heldUntil(now time.Duration) time.Duration {
 	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 
-// errorMemory is how long after an error no request causes another call. By then an operator may have removed the
-// cause.
+// errorMemory is how long after an error no request causes another call. After that time an operator may have removed
+// the cause.
 const errorMemory = time.Second
 
 // Err returns why the bucket grants no permits, nil if requests may wait for them.
