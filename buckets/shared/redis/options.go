@@ -52,7 +52,8 @@ var tokenLike = regexp.MustCompile(`[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}`)
 
 const maxApplication = 64
 
-// checkApplication rejects names that cannot be part of keys. The error does not repeat the name: it may be a secret.
+// checkApplication rejects names that cannot be part of keys. The error does not repeat the name, which may be a
+// secret.
 func checkApplication(name string) error {
 	switch {
 	case name == "":
