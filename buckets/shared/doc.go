@@ -111,9 +111,9 @@
 //	a key holds a foreign value       KeyError, for all requests that wait for that bucket
 //
 // The server counts as unavailable when two calls in a row have failed, or when no call has succeeded for a second.
-// From then on a process calls the server at least once a second. Each manager logs once that the server is unavailable
-// and once that it is back (WithLogger). Store.Outage, the manager's Stats, and the LimitSnapshot of a limit whose
-// requests wait for the server also report the outage.
+// From then on a process pauses for a second at most between two calls of the server. Each manager logs once that the
+// server is unavailable and once that it is back (WithLogger). Store.Outage, the manager's Stats, and the LimitSnapshot
+// of a limit whose requests wait for the server also report the outage.
 //
 // Under OutageWait a request waits up to its max wait or its context's deadline, and then fails with a
 // *ratelimits.TooLongError that is also an *OutageError. A request with a max wait of 0 fails at once if the outage is
