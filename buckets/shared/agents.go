@@ -229,7 +229,7 @@ func (s *session) outageChanged() {
 	for _, b := range s.allAgents() {
 		b.mu.Lock()
 		now := s.now()
-		if away, _ := s.away(); away { // read again: the loop may take long
+		if away, _ := s.away(); away { // read again, because the loop may take long
 			b.stopTimer()
 			if b.inUse() {
 				b.goAlone(now)

@@ -346,7 +346,7 @@ func (b *bucket) Close() {
 	b.close(now)
 }
 
-// abandon is Close for calls that do not come from the manager: it must not touch the manager's window.
+// abandon is Close for calls that do not come from the manager, which must not touch the manager's window.
 func (b *bucket) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
