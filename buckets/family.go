@@ -10,8 +10,9 @@ import (
 // Routes of one family (routes.Route.Family) are expected to share a bucket, so they have one UNKNOWN bucket: one
 // request of one route discovers the bucket for all. For the other routes its response is a hint. A route that has a
 // bucket by a hint first sends one request there, whose response confirms or overrules the hint. If it overrules the
-// hint, the place that it names is the new hint for all routes without a response of their own. The routes may share a
-// bucket that allows a single request, so only two routes try a hint at a time: a wrong hint draws one 429 at most.
+// hint, the place that it names becomes the hint of all routes that have only the same hint. The routes may share a
+// bucket that allows a single request, so only two routes try a hint at a time. A wrong hint then causes one 429 at
+// most.
 
 // family records what the responses to a family's routes have shown for one credential.
 type family struct {

@@ -10,10 +10,11 @@ import (
 // A server's 429s on many routes may name one bucket that no other response names, for example because the server
 // counts the errors of an IP address. The requests of these routes then wait in one limit group, whatever their major
 // parameters. When the hold is over, one request is sent first. If it is not refused, all routes return to their own
-// buckets. If each route sent a request of its own first, each 429 might prolong the wait of the other routes.
+// buckets. If instead each route sent a request of its own first, each 429 might prolong the wait of the other routes.
 
 // foreignTo returns the limit group for requests whose 429 names a bucket that is not their own. It returns nil unless
-// 429s on routes of two families have named that bucket.
+// 429s on routes of two families have named that bucket, and no other response has. It also returns nil if processes
+// share limits.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.account.server.manager.session() != nil {
 		return nil
@@ -76,8 +77,8 @@ func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup,
 	return home, scope
 }
 
-// gather moves routes that were refused in the group's name before the group existed into the group. release moves all
-// routes home when a request was not refused. Both add the buckets that received requests to touched.
+// gather moves into the group the routes whose 429s named its bucket before the group existed. release moves all routes
+// home when a request was not refused. Both add the buckets that received requests to touched.
 func (foreign *limitGroup) gather(now time.Duration, touched map[*bucket]struct{}) {
 	a := foreign.account
 	named := a.groups[groupKey{kind: hashGroup, hash: foreign.hash}]

@@ -48,7 +48,8 @@ func (b *bucket) waitsStill(q *queue, w *waiter) WaitsFor {
 func (b *bucket) hasWaitedFor(q *queue, w *waiter) WaitsFor {
 	last := &b.queues.opening
 	if o := &q.opening; o.opened != "" && o.openedAt >= last.openedAt {
-		// On a tie the queue's limit opened later: a line serves its queues at once, but a window is examined later.
+		// On a tie the queue's limit opened later, because the bucket's wait is often found to be over only some time after
+		// its end.
 		last = o
 	}
 	if last.opened == "" || last.openedAt < w.asked() {

@@ -12,7 +12,8 @@ import "time"
 // start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's previous turn ends, but not before
 // the latest end of a used turn. All queues without a group count as one tenant.
 
-// rank orders queues: the queue with the smallest rank sends first. No two ranks are equal.
+// rank orders queues: the queue with the smallest rank sends first. Only a rank with priority can be equal to another
+// rank, namely to one without priority.
 type rank = time.Duration
 
 // rank returns the rank of the queue, which must not be empty.

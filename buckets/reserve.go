@@ -8,9 +8,9 @@ import "time"
 // it only if that does not delay it. Batch schedulers call this rule EASY backfilling.
 //
 // A queue that needs declared limits has a reservation in all its lines or in none, so no two queues wait for each
-// other. A queue that needs none has a reservation in its bucket only, for the instant of its turn above the bucket:
-// turns in a bucket count also while the global limit is busy. A queue has precedence over a queue whose first request
-// became the first later.
+// other. A queue that needs none has a reservation in its bucket only, for the instant of its turn above the bucket,
+// because turns in a bucket also count while the global limit is busy. A queue has precedence over another queue whose
+// first request became the first later.
 
 // lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
@@ -129,7 +129,7 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 			q.unreserve()
 			return 0
 		}
-		if at > q.reservedAt { // other requests may leave before it now
+		if at > q.reservedAt { // now others may leave without a delay for q
 			q.touchReserved()
 		}
 		q.reservedAt = at

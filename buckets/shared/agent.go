@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// longestSleep is the longest time between two calls for a bucket with waiters: a session with an earlier place may
-	// have died.
+	// longestSleep is the longest time between two calls for a bucket with waiters, because a session with an earlier
+	// place may have died.
 	longestSleep = 1500 * time.Millisecond
 	// shortestSleep is the shortest time before a call for an expected change.
 	shortestSleep = time.Millisecond
 	// courtesy is how long the session with the second place in the queue waits for the session with the first place to
-	// make the next call. The sessions behind them make no call: one call serves all.
+	// make the next call. The sessions behind them make no call, because one call serves all.
 	courtesy = 250 * time.Millisecond
 	// firstRetry is the pause after the first failed call. The pause doubles with every failure, up to longestRetry.
 	firstRetry   = 20 * time.Millisecond
@@ -52,7 +52,7 @@ func (b *bucket) converse() {
 		b.notify()
 		b.mu.Lock()
 		pause := b.contest.pause()
-		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // the other sessions need it soon
+		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // the other sessions need this news soon
 			pause = 0
 		}
 		b.mu.Unlock()
@@ -267,7 +267,7 @@ func (b *bucket) want(w *want) {
 	}
 }
 
-// endSoon lets the manager's next call end the loan, and asks for that call. b.mu must be held.
+// endSoon lets the manager's next call end the loan, and asks the manager for that call. b.mu must be held.
 func (b *bucket) endSoon(now time.Duration) {
 	if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
 		b.session.meter.count(&b.session.meter.counted.LoansRecalled)

@@ -81,7 +81,7 @@ func (s *session) saw(era int64, r *reply, lives bool) {
 		return // a later call was answered first
 	}
 	s.agents.mu.Lock()
-	// In the last case a later call was answered first.
+	// In the last case of this condition, a later call was answered first.
 	if lost || now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime {
 		s.agents.since = r.sent
 		if lost { // permits and loans granted until now are void
@@ -101,7 +101,7 @@ func (s *session) saw(era int64, r *reply, lives bool) {
 // shorter than sessionTime because their clocks may run faster.
 const believedTime = sessionTime * 9 / 10
 
-// aliveUntil returns until when all other sessions count this session as alive if no other call succeeds.
+// aliveUntil returns until when all other sessions count this session as alive even if no other call succeeds.
 func (s *session) aliveUntil() time.Duration {
 	naps := s.awake()
 	s.agents.mu.Lock()
@@ -179,8 +179,8 @@ func (s *session) settle(begin string) {
 // tickAgents runs once a second, and ends requests and loans that have lasted too long. It sends a beat while there are
 // loans: calls of buckets also keep the session alive, but only a beat's reply says which loans other sessions need.
 // While requests are in flight, it sends a beat after a second without a call, so that the session can report them in
-// time after a loss; otherwise after two seconds. Without a Subscriber, it also sends a beat every three seconds: the
-// server may have gone back to a state in which the session has loans that it does not know of.
+// time after a loss; otherwise after two seconds. Without a Subscriber, it also sends a beat every three seconds,
+// because the server may have gone back to a state in which the session has loans of which the session does not know.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans, pause := s.now(), false, 2*beatPeriod
@@ -229,7 +229,7 @@ func (s *session) outageChanged() {
 	for _, b := range s.allAgents() {
 		b.mu.Lock()
 		now := s.now()
-		if away, _ := s.away(); away { // read again: the loop may take long
+		if away, _ := s.away(); away { // read again, because the loop may take long
 			b.stopTimer()
 			if b.inUse() {
 				b.goAlone(now)

@@ -17,7 +17,7 @@ func (b *bucket) take(q *turn, r *reply) error {
 		for i, session := range q.silent {
 			switch lives := b.session.lives(session, r.values[1+i]); {
 			case lives == 0 && b.known != nil && b.known.version.String() != shown:
-				b.asks, b.due = true, true // a newer state came by message: the session may be alive again
+				b.asks, b.due = true, true // a newer state came by message, so the session may be alive again
 			case lives == 0:
 				b.dead, b.due = append(b.dead, session), true
 			default:
@@ -137,7 +137,7 @@ func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 	// A time in the future shows that the server's clock was set back before this session began.
 	if s.era == number && s.latest() > b.session.engineLatest(now)+clockStep {
 		b.session.endEra()
-		s.era = 0 // lets restart hold the bucket: the times in the state are by another clock
+		s.era = 0 // lets restart hold the bucket, because the times in the state are by another clock
 	}
 	s.restart(number, b.session.engineTime(now))
 	b.learn(s, kept, now)

@@ -16,7 +16,7 @@ func (s *session) beat(ctx context.Context) {
 	<-s.agents.beating
 }
 
-// introduce sends a beat if the server's clock is not known: calls of buckets need the clock.
+// introduce sends a beat if the server's clock is not known, because calls of buckets need the clock.
 func (s *session) introduce() error {
 	s.awake()
 	if s.knowsEngine() {

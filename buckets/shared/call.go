@@ -86,17 +86,17 @@ func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 }
 
 // tells reports whether a call shows that the server is available. A call with the key of WithAddress does not show
-// this: its key is in another slot than all other keys, perhaps on another node with another clock.
+// this, because its key is in another slot than all other keys, perhaps on another node with another clock.
 func (s *session) tells(call *Call) bool {
 	return strings.HasPrefix(call.Steps[0].Key, s.store.keys.prefix)
 }
 
-// came records that a call succeeded. If the server's clock was set, it sends a beat.
+// came records that a call succeeded. If the server's clock was set since the last call, came sends a beat.
 func (s *session) came(r reply, tells bool) {
 	if !tells {
 		return
 	}
-	s.awake() // first: after a suspension of this process the server's clock would seem to have been set
+	s.awake() // first, because after a suspension of this process the server's clock would seem to have been set
 	if s.tellClock(&r) {
 		s.spawn(func() { s.beat(s.context) })
 	}
@@ -106,9 +106,9 @@ func (s *session) came(r reply, tells bool) {
 // returning is how long other sessions may take to notice the end of an outage and to report the buckets that they use.
 func (s *session) returning() time.Duration { return beatPeriod + s.store.options.callTimeout }
 
-// spare delays the time from which other sessions can count as dead: after an outage or a loss every session has to
-// call the server first. It grants such a delay at most once in sessionTime: if the server fails again and again, dead
-// sessions must still be found. s.mu must be held.
+// spare delays the time from which other sessions can count as dead, because after an outage or a loss every session
+// has to call the server first. It grants such a delay at most once in sessionTime, so that dead sessions are still
+// found if the server fails again and again. s.mu must be held.
 func (s *session) spare(now time.Duration) {
 	if now >= s.spared+sessionTime || s.spared == 0 {
 		s.spared = now + s.returning()

@@ -32,7 +32,7 @@ func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 		c.low, c.high = before, after
 	}
 	apart := c.known && (low > after || high < before)
-	// If only our clock stood still, the server's clock cannot be behind: it went on.
+	// If only our clock stood still, the server's clock cannot be behind, because it went on.
 	stepped = c.known && low > after+stepSlack || c.at > 0 && high < before-stepSlack
 	if !c.known || apart {
 		c.low, c.high, c.set = low, high, end

@@ -8,8 +8,9 @@ import (
 // longestPause bounds the pause after a call that had no effect because another session was faster.
 const longestPause = 100 * time.Millisecond
 
-// contest spreads the calls of sessions that want to replace the same value at the same time. After each call that
-// another session overtook, a session pauses for a random time, whose bound doubles. The caller must lock it.
+// contest spreads the calls of sessions that want to replace the same value at the same time. A session whose call was
+// overtaken by another session pauses for a random time. The bound of that time doubles with each such call in a row,
+// up to longestPause. The caller must lock it.
 type contest struct {
 	lost int           // number of calls in a row that another session overtook
 	trip time.Duration // how long the latest call took

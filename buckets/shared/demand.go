@@ -44,9 +44,9 @@ func (d *demand) need(now time.Duration) int {
 	return waiting + d.count + int(int64(d.before)*int64(rest)/int64(time.Second))
 }
 
-// tell returns the demand to report while the session has a part. The reported demand rises only above the part, and
-// falls by half at most with every call, so that a pause does not cost the part and small changes need no report.
-// Without a part it does not fall, because no request can leave.
+// tell returns the demand to report. While the session has a part, the reported demand rises only if the demand exceeds
+// the part, and falls by half at most with every call. So a pause does not cost the part, and small changes need no
+// report. While the session has no part, the reported demand does not fall, because no request can leave.
 func (d *demand) tell(now time.Duration, held, limit int) int {
 	n := min(d.need(now), limit)
 	switch {

@@ -193,7 +193,7 @@ func (d *discovery) once() time.Duration { return d.speak(d.session.exchange) }
 
 func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 	d.mu.Lock()
-	// Report outcomes and holds first: processes that learn the hash must find them in the route's buckets.
+	// Report outcomes and holds first, because processes that learn the hash must find them in the route's buckets.
 	if d.telling && d.found != "" {
 		begin := d.buckets + d.found + "/"
 		d.mu.Unlock()

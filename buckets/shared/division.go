@@ -63,15 +63,15 @@ func decodeDivision(value string) (*division, error) {
 	return d, nil
 }
 
-// cool keeps an amount from all users until the given time.
+// cool withholds an amount from all users until the given time.
 func (d *division) cool(part int, till time.Duration) {
 	if part > 0 {
 		d.Cooling = append(d.Cooling, cooling{part, till})
 	}
 }
 
-// letClaim keeps the amount that no user has from all users until the given time. Until then users may claim the parts
-// that they have.
+// letClaim withholds the amount that no user has from all users until the given time. Until then users may claim the
+// parts that they have.
 func (d *division) letClaim(limit int, till time.Duration) {
 	if d.Claims, d.Apart = till, limit; limit == 0 {
 		d.Apart = math.MaxInt32 // the limit is not known
@@ -207,7 +207,7 @@ func (d *division) share(now time.Duration) plan {
 	return p
 }
 
-// target returns the part that a user may use. The user has to return its surplus if another user has too little, if
+// target returns the part that a user may use. The user has to give its surplus back if another user has too little, if
 // nothing would be free for a new user, or if the surplus is large.
 func (d *division) target(u *share, p plan) int {
 	due := u.fair + p.spare

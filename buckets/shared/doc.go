@@ -28,16 +28,16 @@
 // own window, without calls. A loan lasts as long as the server hears from the process. For all its loans together, one
 // call a second is enough (beat); the reply to a beat also says which loans other processes need. After nine minutes
 // the process returns the loan, before the server forgets the bucket; its next request gets a new loan. The process
-// also returns the loan if another process needs the bucket, or has an outcome or a hold of the bucket to report. The
+// also returns the loan if another process needs the bucket or has an outcome or a hold of the bucket to report. The
 // returned state contains the window and the requests in flight. A bucket is lent to a process that can send now, if no
-// other process has used the bucket for a second. A bucket whose period is longer than 10 s is never lent: if the
-// process with the loan died, the next process would wait for a whole period.
+// other process has used the bucket for a second. A bucket whose period is longer than 10 s is never lent, because if
+// the process with the loan died, the next process would wait for a whole period.
 //
 // A limit that the caller declares (buckets.WithLimit) is shared like a bucket, under a key that contains its name,
-// limit and period. Responses say nothing about a declared limit: its state is known from the start, no request has to
-// go first, and missing headers mean nothing. Each of its loans lasts a minute at most. A request may need permits of
-// several declared limits; it keeps the permits that it has for two seconds while it asks for the others. As for every
-// bucket, a process with waiting requests asks again every 1.5 s.
+// limit and period. Responses say nothing about a declared limit. Its limit and period are known from the start, so no
+// request has to go first, and missing headers mean nothing. Each of its loans lasts a minute at most. A request may
+// need permits of several declared limits; it keeps those that it already has for two seconds at most while it asks for
+// the others. As for every bucket, a process with waiting requests asks again every 1.5 s.
 //
 // The global limit of a credential is divided (division): each process has a part of it and sends no more than its
 // part. All parts are in one value. A process replaces the value when it needs more than its part or much less, and
@@ -111,13 +111,13 @@
 //	a key holds a foreign value       KeyError, for all requests that wait for that bucket
 //
 // The server counts as unavailable when two calls in a row have failed, or when no call has succeeded for a second.
-// From then on a process calls the server at least once a second. Each manager logs once that the server is unavailable
-// and once that it is back (WithLogger). Store.Outage, the manager's Stats, and the LimitSnapshot of a limit whose
-// requests wait for the server also report the outage.
+// From then on a process pauses for a second at most between two calls of the server. Each manager logs once that the
+// server is unavailable and once that it is back (WithLogger). Store.Outage, the manager's Stats, and the LimitSnapshot
+// of a limit whose requests wait for the server also report the outage.
 //
 // Under OutageWait a request waits up to its max wait or its context's deadline, and then fails with a
-// *ratelimits.TooLongError that is also an *OutageError. A request that must not wait at all fails at once if the
-// outage is already known, and after WithCallTimeout otherwise.
+// *ratelimits.TooLongError that is also an *OutageError. A request with a max wait of 0 fails at once if the outage is
+// already known, and after WithCallTimeout otherwise.
 //
 // When a request needs a key with a foreign value, the key is loaded again, once a second at most. If a store's client
 // is closed before the managers that use it, all requests that need the server fail with ErrClosed.

@@ -11,8 +11,8 @@ import (
 // A value is a text that begins with its version, which has no spaces, and a space. Each value has a life, after which
 // the engine forgets it. The engine may also lose values, or go back to older ones; the package detects that.
 type Engine interface {
-	// Exchange carries out the steps of a call atomically, or none of them: no step of another call comes between them.
-	// It must not repeat a call whose reply was lost.
+	// Exchange carries out the steps of a call atomically: no step of another call comes between them. It must not repeat
+	// a call whose reply was lost.
 	//
 	// Exchange returns when the context ends at the latest. An error that matches ErrClosed means that the engine will
 	// never answer again. A [*KeyError] says that a key does not hold a value of this protocol; steps before that key

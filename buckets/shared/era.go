@@ -76,7 +76,7 @@ func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	lease = s.agents.lease
 	s.agents.mu.Unlock()
 	if lifetime < sessionTime {
-		lease = 0 // earlier calls may have shortened the session's life already, because it closes
+		lease = 0 // earlier calls may have shortened the session's life already, because the session is closing
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 const (
 	// loanBias is how long no other session may have used a bucket before the bucket is lent.
 	loanBias = time.Second
-	// longestLoanPeriod is the longest period of a lent bucket: if the session with the loan dies, the next one waits a
-	// period.
+	// longestLoanPeriod is the longest period of a lent bucket, because the next session waits a period if the session
+	// with the loan dies.
 	longestLoanPeriod = 10 * time.Second
 	// settleTime is how long after an outage or a loss all sessions know of it. Until then they may send unreported
 	// requests.
@@ -50,7 +50,7 @@ type turn struct {
 // compose returns the next call, nil if no call is needed. b.mu must be held.
 func (b *bucket) compose(now time.Duration) *turn {
 	mine := b.session.id
-	era := b.session.eraNumber() // read before the clock: if the era ends between, the call has no effect
+	era := b.session.eraNumber() // read before the clock: if the era ends in between, the call has no effect
 	early := b.session.engineTime(now)
 	q := &turn{number: b.session.agents.next.Add(1), at: early, hold: b.hold, returned: b.returned}
 	for i := range b.ended {
@@ -103,7 +103,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	if q.lends = !b.closed && s.lendable(early, mine); q.lends {
 		s.owner, s.queue, news = mine, nil, true
 	} else if q.granted = s.serve(early); len(q.granted) > 0 {
-		news = news || !b.asks // without news, another session has probably served it already
+		news = news || !b.asks // without news, another session has probably served the queue already
 	}
 	if !news {
 		q.granted = nil

@@ -98,7 +98,7 @@ type partOf struct {
 	once sync.Once
 }
 
-// Close returns the part to the other processes.
+// Close gives the part back to the other processes.
 func (p *partOf) Close() { p.once.Do(p.leave) }
 
 // Part implements Global.
@@ -200,7 +200,7 @@ func (g *global) Err() error {
 	return err
 }
 
-// leave ends the caller's use, and lets a call return the part.
+// leave ends the caller's use, and lets a call give the part back.
 func (g *global) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -143,8 +143,8 @@ func (g *global) compose(era int64) *part {
 // mostHearers bounds how many sessions receive a division by message though it requires no action of theirs.
 const mostHearers = 8
 
-// hearers returns the sessions that receive the division by message: sessions that have to learn of a hold or to return
-// a surplus, sessions that may use more, and some of those that may write the next division.
+// hearers returns the sessions that receive the division by message: sessions that have to learn of a hold or to give a
+// surplus back, sessions that may use more, and some of those that may write the next division.
 func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	for _, session := range slices.Sorted(maps.Keys(d.Users)) {
 		u := d.Users[session]
@@ -472,7 +472,7 @@ func (g *global) left() time.Duration {
 	return never
 }
 
-// last returns the part when the session ends.
+// last gives the part back when the session ends.
 func (g *global) last() {
 	g.mu.Lock()
 	g.calls.stop()

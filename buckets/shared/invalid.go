@@ -14,11 +14,12 @@ import (
 const (
 	// invalidSlot is the length of the slots in which responses are counted.
 	invalidSlot = 10 * time.Second
-	// invalidPeriod is the same as Discord's. A slot counts until all of it is older than that, so there is one slot
-	// more.
+	// invalidPeriod is the same as Discord's. A slot counts until all of it is older than that, so one slot more counts
+	// than fits into the period.
 	invalidPeriod = ratelimits.DefaultInvalidPeriod
 	invalidSlots  = int64(invalidPeriod / invalidSlot)
-	// manyInvalid is the count of the other processes from which a session loads it every second.
+	// manyInvalid is how many responses the other processes must have counted so that a session loads their count every
+	// second.
 	manyInvalid = ratelimits.DefaultInvalidLimit / 10
 	// invalidCalm is the time between two calls while no process has counted a response.
 	invalidCalm = time.Minute

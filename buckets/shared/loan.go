@@ -221,8 +221,9 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 }
 
 // recall merges the window that a process knew into the state of a bucket that the server has lost or set back. The
-// bucket is held for rest, and then one request goes first. A declared limit's period may be a day: its known requests
-// stay charged, and the other permits may be used after settleTime, when all sessions have reported their requests.
+// bucket is held for rest, and then one request goes first. A declared limit is an exception, because its period may be
+// a day: its known requests stay charged, and the other permits may be used after settleTime, when all sessions have
+// reported their requests.
 func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
 	if s.window.Declared() {
 		s.window.Remember(now, w, now+rest)

@@ -61,8 +61,8 @@ func (p *parts) watch(s *session) {
 	}
 }
 
-// closeParts returns the session's parts of global limits and its permissions for discoveries, and reports its invalid
-// responses.
+// closeParts gives back the session's parts of global limits and its permissions for discoveries, and reports its
+// invalid responses.
 func (s *session) closeParts() {
 	globals, discoveries := s.parts.all()
 	var calls sync.WaitGroup

@@ -49,8 +49,8 @@ const mostPlaces = 64
 // queued returns the number of waiting requests that are not granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// seat records the arrivals of the first waiting requests. The first len(b.granted) requests are skipped: they have
-// permits. It reports whether the server has to learn of a change.
+// seat records the arrivals of the first waiting requests. The first len(b.granted) requests are skipped, because they
+// have permits. It reports whether the server has to learn of a change.
 func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool) {
 	b.waiting = waiting
 	if len(b.granted) > waiting {

@@ -129,7 +129,7 @@ func (s *session) awake() int {
 	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) removes the monotonic clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The server's clock must be measured anew. Otherwise it would seem to have been set.
+	// After a suspension the server's clock must be measured anew. Otherwise it would seem to have been set.
 	if (ahead - s.ahead).Abs() > stepSlack {
 		s.naps++
 		s.meter.count(&s.meter.counted.Suspensions)

@@ -89,7 +89,7 @@ func (s *session) received(message string) {
 	}
 }
 
-// withName returns the beginning of a message that contains a name, and cutName reads it.
+// withName encodes a name for the beginning of a message. cutName splits such a message into the name and the rest.
 func withName(name string) string { return strconv.Itoa(len(name)) + " " + name }
 
 func cutName(message string) (name, rest string) {

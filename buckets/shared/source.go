@@ -76,9 +76,9 @@ type ByRoute interface {
 // bucket, and may replace the window's content. It uses the window only during calls of the methods below, which the
 // manager makes one at a time. Between the calls the manager may read and change the window.
 type Bucket interface {
-	// Demand reports how many requests wait now. arrivals yields their arrival times, the earliest first; it may be
-	// used only until Demand returns, and need not be read to the end. A request's place in the queue of all processes
-	// is that of its arrival, which may be long ago if it returns after a 429 or has priority. Demand is called after
+	// Demand reports how many requests wait now. arrivals yields their arrival times, the earliest first; it may be used
+	// only until Demand returns, and need not be read to the end. A request's place in the queue of all processes is that
+	// of its arrival, which may be long ago if the request returns after a 429 or has priority. Demand is called after
 	// each call of changed, and after every other change of the waiting requests.
 	Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration])
 	// Next returns the time at which to call Next again; Take fails before that. The time is now if the first waiting
@@ -136,7 +136,7 @@ type Global interface {
 	Hold(now, d time.Duration)
 	// Err returns the error with which all waiting requests fail, nil while they may go on waiting.
 	Err() error
-	// Close returns the part to the other processes.
+	// Close gives the part back to the other processes.
 	Close()
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // want says that a session needs a loan that another session has. For each session, the server stores one line for each
-// of its loans that other sessions need.
+// of that session's loans that other sessions need.
 type want struct {
 	at      time.Duration // when the session last reported the want, by the server's clock
 	session string        // the session that needs the loan
@@ -17,7 +17,7 @@ type want struct {
 	bucket  string        // name of the bucket
 }
 
-// wantTime is how long a want lasts. Each call repeats it until the loan is returned.
+// wantTime is how long a want lasts. Each call repeats the want until the loan is returned.
 const wantTime = 1500 * time.Millisecond
 
 // wants returns the wants in a value that have not expired at now, a time of the server's clock.
@@ -123,8 +123,8 @@ func (s *session) wantLoans(value string, now time.Duration) {
 	}
 }
 
-// disown ends a loan of a bucket that this session no longer uses: the server has gone back to a state in which the
-// session had the loan.
+// disown ends a loan of a bucket that this session no longer uses. It is called when the server has gone back to a
+// state in which the session had the loan.
 func (s *session) disown(name, lent string) {
 	key, era := s.store.keys.name("b", name), s.eraNumber()
 	r, err := s.exchange("swap", era, Step{Key: key})

@@ -146,8 +146,8 @@ func (c *Client) ended(ctx context.Context) error {
 	return nil
 }
 
-// Subscribe implements shared.Subscriber. It uses a connection of its own: a slow receiver then delays no other calls,
-// and Subscribe can end without a reply of the server.
+// Subscribe implements shared.Subscriber. It uses a connection of its own, so that a slow receiver delays no other
+// calls, and Subscribe can end without a reply of the server.
 func (c *Client) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,7 +12,7 @@
 //	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
 //
 // The README of this directory explains how to set up the server. Package buckets/shared describes how processes share
-// limits, and what happens when something fails. This package connects it to the server, with
+// limits, and what happens when something fails. This package connects buckets/shared to the server, with
 // [github.com/redis/rueidis].
 //
 // # Calls

@@ -53,8 +53,8 @@ func mayPass(err error) bool {
 	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLoading) || errors.Is(err, ErrCluster)
 }
 
-// repeat makes attempts in the background until one succeeds. After an error that does not disappear by itself it goes
-// on, too: calls return that error, and an operator may remove its cause.
+// repeat makes attempts in the background until one succeeds. It also goes on after an error that does not disappear by
+// itself. Calls return that error until an operator has removed its cause.
 func (l *later) repeat() {
 	l.running.Go(func() {
 		for pause := firstReconnect; ; pause = min(2*pause, longestReconnect) {

@@ -52,7 +52,8 @@ var tokenLike = regexp.MustCompile(`[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}`)
 
 const maxApplication = 64
 
-// checkApplication rejects names that cannot be part of keys. The error does not repeat the name: it may be a secret.
+// checkApplication rejects names that cannot be part of keys. The error does not repeat the name, which may be a
+// secret.
 func checkApplication(name string) error {
 	switch {
 	case name == "":
@@ -124,7 +125,7 @@ func WithEviction() Option {
 }
 
 // WithLateConnect lets Open succeed if the server does not answer, is loading its data, or is a cluster that is down.
-// The store then tries again in the background, at least about once a second, and makes all checks once the server is
+// The store then tries again in the background, with pauses of 1.5 s at most, and makes all checks once the server is
 // up. Until then the policy of WithOutage applies; Store.Outage and the log say what is wrong. A process that starts
 // without the server does not know the other processes: under OutageShare it uses the whole of every limit.
 //

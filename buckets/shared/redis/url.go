@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// parameters are the parameters that rueidis.ParseURL uses. It ignores all others, so a misspelt parameter would go
-// unnoticed.
+// parameters are the parameters that rueidis.ParseURL uses. ParseURL ignores all others, so a misspelt parameter would
+// go unnoticed.
 var parameters = []string{
 	"addr", "client_cache", "client_name", "db", "dial_timeout",
 	"master_set", "max_retries", "protocol", "skip_verify", "write_timeout",

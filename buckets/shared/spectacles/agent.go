@@ -14,7 +14,7 @@ const (
 	mostReports = 50
 	// stuckPause is how long no call is made after a foreign value was found.
 	stuckPause = time.Second
-	// longestWait is the longest time to the next claim: other clients may change expiries.
+	// longestWait is the longest time to the next claim, because other clients may change expiries.
 	longestWait = 5 * time.Second
 )
 

@@ -75,12 +75,12 @@ func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration
 	b.kick(now)
 }
 
-// unsent returns a permit to the server.
+// unsent gives a permit back to the server.
 func (b *bucket) unsent(now time.Duration, p *permit) {
 	b.tell(now, report{kind: unsent, name: p.name, gen: p.gen, since: now})
 }
 
-// Next implements shared.Bucket. It returns permits that were not taken within half their lease, because they could
+// Next implements shared.Bucket. It gives back permits that were not taken within half their lease, because they could
 // expire before their requests end.
 func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
@@ -155,7 +155,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-// extendHold extends the hold. It returns false if the hold already lasts longer.
+// extendHold extends the hold. It returns false if the hold already lasts at least as long.
 func (b *bucket) extendHold(until time.Duration, class ratelimits.Class) bool {
 	if until <= b.hold {
 		return false
@@ -171,7 +171,7 @@ func (b *bucket) tell(now time.Duration, r report) {
 }
 
 // Predict implements shared.Bucket. The server has no queue, so waiters of other processes are not known. A forecast is
-// certain if the server refused the request at the last claim, or would refuse it now.
+// certain if the last claim granted or refused the request, if the server would refuse it now, and during an outage.
 func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,7 +207,7 @@ func (b *bucket) Err() error {
 	return b.err
 }
 
-// Close implements shared.Bucket. It returns the permits of requests that have not left.
+// Close implements shared.Bucket. It gives back the permits of requests that have not left.
 func (b *bucket) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

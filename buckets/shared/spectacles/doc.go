@@ -38,9 +38,9 @@
 //	[route]:x          hash         Ratelight only: number, end and stamp of the window, and more; expires after a day
 //	[route]:f          sorted set   Ratelight only: requests in flight, by the end of their lease; expires after a day
 //
-// On a cluster the prefix must contain a hash tag, such as "{my-bot}:", and the other clients must use the same prefix:
-// the keys of a call must be in one slot. No key contains a token. Spectacles has one set of counters, so use one
-// prefix per application: several credentials with one prefix count together, which is safe but slow.
+// On a cluster the prefix must contain a hash tag, such as "{my-bot}:", and the other clients must use the same prefix,
+// because the keys of a call must be in one slot. No key contains a token. Spectacles has one set of counters, so use
+// one prefix per application: several credentials with one prefix count together, which is safe but slow.
 //
 // # What happens when something fails
 //
@@ -78,6 +78,6 @@
 //   - Requests of other clients that are in flight when a window ends are charged to no window. With many slow
 //     responses that causes an occasional 429.
 //
-// If you use a manager without a transport, set the Stamp of each response, with ratelimits.ParseStamp: this package
-// distinguishes windows by the stamp.
+// If you use a manager without a transport, set the Stamp of each response, with ratelimits.ParseStamp, because this
+// package distinguishes windows by the stamp.
 package spectacles

@@ -53,7 +53,7 @@ func (g *global) Close() {
 	delete(g.session.globals, g)
 }
 
-// holdGlobal extends the hold of the global limit. It returns false if the hold already lasts longer.
+// holdGlobal extends the hold of the global limit. It returns false if the hold already lasts at least as long.
 func (s *session) holdGlobal(until time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

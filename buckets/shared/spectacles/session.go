@@ -91,7 +91,8 @@ func (s *session) over() bool {
 	return s.closed
 }
 
-// Credential implements shared.Session. No key contains the result: Spectacles has one set of counters for a prefix.
+// Credential implements shared.Session. No key contains the result, because Spectacles has one set of counters for a
+// prefix.
 func (s *session) Credential(authorization string) string {
 	if authorization == "" {
 		return ""
@@ -124,7 +125,7 @@ func (s *session) Invalid() int { return 0 }
 // Others implements shared.Session.
 func (s *session) Others() int { return 0 }
 
-// Close implements shared.Session. It tries for a second to return unused permits and to report outcomes.
+// Close implements shared.Session. It tries for a second to give unused permits back and to report outcomes.
 func (s *session) Close() {
 	for _, b := range s.all() {
 		b.Close()

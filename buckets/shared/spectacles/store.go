@@ -29,7 +29,7 @@ type Option func(*Store)
 
 // WithPrefix sets a prefix for the names of all keys. The other clients must use the same prefix. By default there is
 // no prefix, as in the Spectacles specification. It must not be a token. On a cluster it must contain a hash tag, such
-// as "{my-bot}": the keys of a route must be in one slot with the key of the global limit.
+// as "{my-bot}", because the keys of a route must be in one slot with the key of the global limit.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
 // WithRoute sets the function that names a route in keys. The names must be exactly those that the other clients use.
@@ -69,7 +69,7 @@ func New(runner shared.Runner, options ...Option) *Store {
 	return s
 }
 
-// ByRoute implements shared.ByRoute. It returns true: Spectacles counts every route separately.
+// ByRoute implements shared.ByRoute. It returns true, because Spectacles counts every route separately.
 func (s *Store) ByRoute() bool { return true }
 
 // Join starts a session, see shared.Source.
