@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -133,15 +134,26 @@ func about(err error, pattern string) error {
 	return err
 }
 
-// checkAddress checks the key of the IP address, which may be on another node than the other keys.
+// ours matches what processes store: the version of a value, and JSON.
+var ours = regexp.MustCompile(`^-?\d+\.\d+ \{`)
+
+// checkAddress checks that the key of the IP address, which may be on another node than the other keys, holds nothing or
+// the counts of other processes.
 func (c *Client) checkAddress(ctx context.Context, key string) error {
-	typeOf := c.inner.B().Eval().Script("return redis.call('TYPE', KEYS[1]).ok").Numkeys(1).Key(key).Build()
-	result, err := c.ask(ctx, "eval", typeOf)
+	load := "local kind = redis.call('TYPE', KEYS[1]).ok " +
+		"return {kind, kind == 'string' and redis.call('GET', KEYS[1]) or ''}"
+	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script(load).Numkeys(1).Key(key).Build())
 	if err != nil {
 		return about(err, key)
 	}
-	if kind, _ := result.ToString(); kind != "none" && kind != "hash" {
-		return &Error{Problem: ErrForeignKey, Key: key, Cause: fmt.Errorf("it is a %s", kind)}
+	found, err := result.AsStrSlice()
+	switch {
+	case err != nil || len(found) != 2:
+		return &Error{Problem: ErrScripts, Command: "eval", Cause: errors.New("unexpected reply of the script")}
+	case found[0] != "none" && found[0] != "string":
+		return &Error{Problem: ErrForeignKey, Key: key, Cause: fmt.Errorf("it is a %s", found[0])}
+	case found[0] == "string" && !ours.MatchString(found[1]):
+		return &Error{Problem: ErrForeignKey, Key: key, Cause: fmt.Errorf("it is the string %.40q", found[1])}
 	}
 	return nil
 }

@@ -288,12 +288,22 @@ func TestURLsAreNotRepeatedInErrors(t *testing.T) {
 func TestOpenFailsIfTheKeyOfTheAddressIsForeign(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
-	require.NoError(t, administrator(t, e.URL())("SET", "rl2:ip:{10.0.0.1}", "x").Error())
-	err := refused(t, e.URL(), redis.WithAddress("10.0.0.1"))
-	assert.ErrorIs(t, err, redis.ErrForeignKey)
-	assert.ErrorContains(t, err, `"rl2:ip:{10.0.0.1}"`)
-	assert.ErrorContains(t, err, "string")
-	open(t, e.URL())
+	ask := administrator(t, e.URL())
+	for _, c := range []struct {
+		command []string
+		says    string
+	}{
+		{[]string{"SET", "rl2:ip:{10.0.0.1}", "x"}, `the string "x"`},
+		{[]string{"LPUSH", "rl2:ip:{10.0.0.1}", "x"}, "a list"},
+	} {
+		require.NoError(t, ask("DEL", "rl2:ip:{10.0.0.1}").Error())
+		require.NoError(t, ask(c.command...).Error())
+		err := refused(t, e.URL(), redis.WithAddress("10.0.0.1"))
+		assert.ErrorIs(t, err, redis.ErrForeignKey)
+		assert.ErrorContains(t, err, `"rl2:ip:{10.0.0.1}"`)
+		assert.ErrorContains(t, err, c.says)
+		open(t, e.URL())
+	}
 }
 
 // Two versions of the protocol use the same engine while a new version is rolled out.
