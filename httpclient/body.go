@@ -15,7 +15,7 @@ import (
 
 // body provides a request's body for each attempt.
 type body struct {
-	get  func() (io.ReadCloser, error) // returns the body again; nil if there is no body, or if it can be sent only once
+	get  func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
 	next io.ReadCloser                 // the body of the next attempt; nil if get returns it, or without a body
 	gone bool                          // the body can be sent only once
 
@@ -115,8 +115,8 @@ func (x *roundTrip) isStopped() bool {
 	return x.request.Context().Err() != nil || x.credential.check() != nil
 }
 
-// smallBody is the size, in bytes, of the largest body of which no progress is watched. The base transport sends such a
-// body in one or two pieces.
+// smallBody is the size, in bytes, of the largest body in memory whose progress is not watched, because the base
+// transport sends it in one or two pieces.
 const smallBody = 32 << 10
 
 // sentInOnePiece reports whether a body is in memory and too small to show any progress. Such a body is not wrapped,

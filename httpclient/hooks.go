@@ -16,8 +16,8 @@ import (
 
 // Hooks are functions that are called for each request and each attempt. All are optional. A hook runs on the goroutine
 // that called RoundTrip, with no lock held, and delays its request. It gets the request's context. Waits and holds are
-// reported to the hooks of the manager instead, see buckets.Hooks. The contexts of those hooks have the values of the
-// request's context, but end at the latest when the wait ends.
+// reported to the hooks of the manager instead, see buckets.Hooks. Those hooks get contexts with the values of the
+// request's context, which may end as soon as the wait ends.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
@@ -80,7 +80,7 @@ type DoneEvent struct {
 	// Requests with different hashes are counted separately by Discord even if their Major is the same, for example
 	// follow-ups to different interactions.
 	TokenHash uint64
-	// Attempts is how often the request was sent, 0 if it was not.
+	// Attempts is the number of attempts to send the request, 0 if there was none.
 	Attempts int
 	// Status is the status of the returned response, 0 if there is none. In that case Err is the error that RoundTrip
 	// returns, but without the token in the request's path and its Authorization, see Redact.

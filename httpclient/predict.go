@@ -34,9 +34,9 @@ type Prediction struct {
 // applies the max rate limit, the request's max wait and the deadline of its context, but not the bounds of queues.
 //
 // Predict neither changes the request nor closes its body. It takes limits on fields of the body into account only if
-// the request has a GetBody. If GetBody returns a body that is not in memory, Predict may block for up to 200 ms,
-// otherwise it does not block. With a limiter of WithLimiter there is a prediction only if the limiter has a method
-// like Predict of buckets.RESTBucketManager.
+// the request has a GetBody. If GetBody returns a body that is not in memory, Predict may block for a few tenths of a
+// second. Otherwise it does not block. With a limiter of WithLimiter there is a prediction only if the limiter has a
+// method like Predict of buckets.RESTBucketManager.
 func (t *Transport) Predict(request *http.Request) Prediction {
 	if t.invalid != nil {
 		return Prediction{Err: t.invalid}
