@@ -52,7 +52,7 @@ func (s *settings) conflict() error {
 	if s.limiter == nil || s.ofOwn == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s and WithLimiter exclude each other: give the limiter options of its own instead",
+	return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected one, because a limiter has its own options",
 		ErrOptions, s.ofOwn)
 }
 
