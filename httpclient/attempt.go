@@ -13,7 +13,8 @@ import (
 // errNoResponse is returned when the base transport breaks the contract of http.RoundTripper.
 var errNoResponse = errors.New("the base transport returned neither a response nor an error")
 
-// attempt sends a request once. In one allocation, it holds everything that must live until the response is read.
+// attempt is one attempt to send a request. It holds, in one allocation, everything that must live until the response
+// has been read.
 type attempt struct {
 	progress
 	request http.Request
@@ -48,8 +49,8 @@ func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 	return response, nil
 }
 
-// send sends the request. A read of a body that is not in memory may never end, and net/http waits for the read even
-// after the context has ended. In this case send returns without waiting for net/http.
+// send sends the request. A read of a body that is not in memory may never end, and net/http waits for such a read even
+// after the context has ended. Therefore, for such a body, send stops waiting for net/http when the context ends.
 func (a *attempt) send() (*http.Response, error) {
 	content := a.roundTrip.body.next
 	a.roundTrip.body.next = nil // the base transport closes the body
@@ -58,7 +59,7 @@ func (a *attempt) send() (*http.Response, error) {
 	if content == nil || inMemory(content) || ctx.Done() == nil {
 		return sendBelow(a.roundTrip.base, &a.request)
 	}
-	address := *a.request.URL // the caller may change the URL and the header after RoundTrip has returned
+	address := *a.request.URL // copies, because the caller may change both after RoundTrip has returned
 	a.request.URL, a.request.Header = &address, a.request.Header.Clone()
 	type answer struct {
 		response *http.Response
@@ -99,8 +100,8 @@ func isSwitched(response *http.Response) bool {
 	return ok || response.StatusCode == http.StatusSwitchingProtocols
 }
 
-// newAttempt begins an attempt. The first one is part of its roundTrip; later ones need new memory, because the base
-// transport may still use the earlier request.
+// newAttempt begins an attempt. The first attempt is part of its roundTrip, but each later one gets new memory, because
+// the base transport may still use the request of an earlier one.
 func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	a := &x.first
 	if x.retry.attempts > 1 {
@@ -113,8 +114,8 @@ func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	return a
 }
 
-// prepare sets the header and the body that are sent. It also sets GetBody: the base transport asks for the body again
-// if a connection turns out to be dead before anything was sent.
+// prepare sets the header and the body that are sent. It also sets GetBody, because the base transport gets the body
+// again if a connection turns out to be dead before anything was sent.
 func (a *attempt) prepare(content io.ReadCloser) {
 	x := a.roundTrip
 	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
@@ -130,7 +131,7 @@ func (a *attempt) prepare(content io.ReadCloser) {
 	}
 }
 
-// explain returns the *AttemptTimeoutError that ended the attempt, if there is one, and err otherwise.
+// explain returns the *AttemptTimeoutError if the attempt timeout has ended the attempt, and err otherwise.
 func (a *attempt) explain(err error) error {
 	if late, ok := context.Cause(a.request.Context()).(*AttemptTimeoutError); ok && err != io.EOF {
 		return late
@@ -141,7 +142,7 @@ func (a *attempt) explain(err error) error {
 // timedBody is the body of a response. Each read of it is bounded by the attempt timeout.
 type timedBody attempt
 
-// Format hides the request from fmt, because callers may print responses.
+// Format hides the request, and so its credential, from fmt, because callers may print responses.
 func (b *timedBody) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), "body of "+b.roundTrip.route())
 }
@@ -164,7 +165,8 @@ func (b *timedBody) Close() error {
 	return b.body.Close()
 }
 
-// watchUpload makes reads of the request's body count as progress, also if the base transport gets the body by GetBody.
+// watchUpload makes reads of the request's body count as progress, also if the base transport gets the body from
+// GetBody.
 func (a *attempt) watchUpload() {
 	a.request.Body = a.newUpload(a.request.Body)
 	get := a.request.GetBody
@@ -181,8 +183,8 @@ func (a *attempt) watchUpload() {
 }
 
 // upload is the body of a request whose reads count as progress. It is closed when the context of the attempt ends,
-// because net/http waits for a read that is in progress. Close ends most such reads, for example the read of a pipe
-// without a writer.
+// because net/http waits for a read that is in progress, and Close ends most such reads, for example a read from a pipe
+// to which nothing is written.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt

@@ -16,17 +16,17 @@ import (
 // body provides a request's body for each attempt.
 type body struct {
 	get  func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
-	next io.ReadCloser                 // the body of the next attempt; nil if get returns it
+	next io.ReadCloser                 // the body of the next attempt; nil if get returns it, or without a body
 	gone bool                          // the body can be sent only once
 
-	measured    bool // length, in bytes, is sent as the Content-Length
+	measured    bool // whether length, in bytes, is sent as the Content-Length
 	length      int64
 	reservation reservation // of memory for the body
 }
 
-// takeBody takes over the request's body and prepares it for more than one attempt: by the request's GetBody, or by
-// reading it into memory if it is small enough and the memory budget has room. Otherwise the body can be sent only
-// once.
+// takeBody takes over the request's body and prepares it for more than one attempt. It uses the request's GetBody, or
+// else reads the body into memory if the body is small enough and the memory budget has room. Otherwise the body can be
+// sent only once.
 func (x *roundTrip) takeBody() error {
 	b, request, limit := &x.body, x.request, x.maxBufferedBody
 	declared := max(request.ContentLength, 0) // 0 if the length is not known
@@ -48,7 +48,7 @@ func (x *roundTrip) takeBody() error {
 	}
 	length := int64(len(kept))
 	switch {
-	case declared > 0 && length != declared: // net/http would notice this only after sending
+	case declared > 0 && length != declared: // net/http would notice this only after it has sent the body
 		closeSoon(request.Body)
 		err = fmt.Errorf("http: ContentLength=%d with Body length %d", declared, length)
 		if !whole {
@@ -59,7 +59,7 @@ func (x *roundTrip) takeBody() error {
 		b.next, b.gone = withHead(kept, request.Body), true
 		return nil
 	}
-	b.length, b.measured = length, len(request.Trailer) == 0 // net/http sends trailers only after chunks
+	b.length, b.measured = length, len(request.Trailer) == 0 // net/http sends trailers only after a chunked body
 	b.get = func() (io.ReadCloser, error) {
 		if length == 0 && len(request.Trailer) == 0 { // http.NoBody would drop trailers
 			return http.NoBody, nil
@@ -70,8 +70,9 @@ func (x *roundTrip) takeBody() error {
 }
 
 // awaitBody gets the body of the next attempt. If the body is not in memory, awaitBody waits for its first byte, so
-// that a body whose source blocks does not hold a lease. It does not read the body of a request that would be rejected
-// at once: in a proxy, the first read tells the client to upload the body (100-continue).
+// that a request does not hold a lease while the source of its body blocks. awaitBody does not read the body of a
+// request that would be rejected at once, because in a proxy the first read tells the client to upload the body
+// (100-continue).
 func (x *roundTrip) awaitBody() error {
 	b := &x.body
 	if b.next == nil && b.get != nil {
@@ -114,16 +115,17 @@ func (x *roundTrip) isStopped() bool {
 	return x.request.Context().Err() != nil || x.credential.check() != nil
 }
 
-// smallBody is the size in bytes of the largest body that the base transport sends in one or two pieces.
+// smallBody is the size, in bytes, of the largest body in memory whose progress is not watched, because the base
+// transport sends it in one or two pieces.
 const smallBody = 32 << 10
 
-// sentInOnePiece reports whether a body in memory is too small to show any progress. Such a body is not wrapped:
-// net/http sends it together with the headers only if it can see that the body is in memory.
+// sentInOnePiece reports whether a body is in memory and too small to show any progress. Such a body is not wrapped,
+// because net/http sends a body together with the headers only if it can see that the body is in memory.
 func sentInOnePiece(content io.Reader, length int64) bool {
 	return 0 < length && length <= smallBody && inMemory(content)
 }
 
-// io.NopCloser returns these two types.
+// These are the two types that io.NopCloser returns.
 var (
 	nopCloser         = reflect.TypeOf(io.NopCloser(nil))
 	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
@@ -144,7 +146,7 @@ func inMemory(content io.Reader) bool {
 	return false
 }
 
-// repeatable reports whether another attempt can send the same body.
+// repeatable reports whether another attempt can send the same body. It is true if there is no body.
 func (b *body) repeatable() bool { return !b.gone }
 
 // close closes a body that was not sent, and ends the reservation.
@@ -154,11 +156,11 @@ func (b *body) close() {
 	b.next = nil
 }
 
-// maxLooked bounds how many bytes of a request's body are inspected. Discord's JSON is smaller.
+// maxLooked bounds how many bytes of a request's body are inspected. JSON bodies for Discord are smaller.
 const maxLooked = 1 << 20
 
-// closeSoon closes body if it is not nil. It waits at most briefWait: Close of a server's request reads the rest of the
-// body.
+// closeSoon closes body if it is not nil. It waits at most briefWait, because Close may block: in a proxy, Close of the
+// body of the client's request reads the rest of that body.
 func closeSoon(body io.ReadCloser) {
 	switch {
 	case body == nil:
@@ -172,7 +174,8 @@ func closeSoon(body io.ReadCloser) {
 	}
 }
 
-// look reads from a repeatable body. ok reports whether read succeeded, within briefWait if the body is not in memory.
+// look calls read with a new copy of a repeatable body, and returns its results. If the body is not in memory and read
+// does not return within briefWait, ok is false.
 func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	if b.get == nil {
 		return seen, false
@@ -199,7 +202,8 @@ func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	return r.seen, r.ok
 }
 
-// decode decodes the beginning of a repeatable body. ok reports whether it is JSON and was read within briefWait.
+// decode decodes the JSON value with which a repeatable body begins. ok is false if there is no such value of type T,
+// or if it was not read within briefWait.
 func decode[T any](b *body) (decoded T, ok bool) {
 	v, ok := look(b, func(content io.Reader) (v *T, ok bool) {
 		err := json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v)

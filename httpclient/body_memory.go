@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// memoryBudget bounds the memory, in bytes, of all request bodies that a transport keeps.
+// memoryBudget bounds the memory, in bytes, of all request bodies that a transport keeps in memory.
 type memoryBudget struct {
 	max  int64
 	used atomic.Int64
@@ -24,7 +24,7 @@ type reservation struct {
 	taken int64
 }
 
-// take takes up to most bytes of the budget, and returns how many it took.
+// take takes most bytes of the budget, or as many as are left, and returns how many it took.
 func (r *reservation) take(most int64) int64 {
 	for {
 		used := r.of.used.Load()
@@ -56,11 +56,11 @@ func (r *reservation) giveBack(n int64) {
 	}
 }
 
-// end returns all bytes to the budget.
+// end gives all bytes back to the budget.
 func (r *reservation) end() { r.giveBack(r.taken) }
 
-// endWith ends the reservation when the response has been read or closed: until then the base transport keeps the
-// request.
+// endWith ends the reservation when the response's body has been read to its end or closed, because until then the base
+// transport keeps the request.
 func (r *reservation) endWith(response *http.Response) {
 	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
 		return
@@ -70,7 +70,8 @@ func (r *reservation) endWith(response *http.Response) {
 	response.Body = &bodyWithEnd{response.Body, sync.OnceFunc(own.end)}
 }
 
-// bodyWithEnd is the body of a response. It calls end when it has been read or is closed.
+// bodyWithEnd is the body of a response. It calls end when a read returns an error, such as io.EOF, and when it is
+// closed.
 type bodyWithEnd struct {
 	io.ReadCloser
 	end func() // may be called more than once
@@ -89,14 +90,14 @@ func (b *bodyWithEnd) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// firstPiece is the memory, in bytes, that is first reserved for a body of unknown length. Most bodies are smaller.
+// firstPiece is how many bytes of memory are reserved at first for a body of unknown length. Most bodies are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads up to limit bytes of a body. It stops with an error if the request will no longer be sent, or if no
-// byte arrives for the attempt timeout. whole is false if the body is longer than limit or than the memory that is
-// left. After an error the body is closed. If readWhile stops early, it closes the body, which ends a read from a pipe;
-// it does not wait for a read that still blocks. readWhile reserves memory as it reads, unless limit bytes are reserved
-// already.
+// readWhile reads up to limit bytes of a body, and one more byte that shows whether the body is longer. It fails if a
+// read fails, the request's context ends, the transport is closed, the credential starts to rest, or no byte arrives
+// for the attempt timeout. whole is false if the body is longer than limit or than the memory that is left. After an
+// error, a body that is not in memory is closed. The close ends a read from a pipe, for example; readWhile does not
+// wait for a read that still blocks. readWhile reserves memory as it reads, unless limit bytes are reserved already.
 func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
 	r := &x.body.reservation
 	if inMemory(body) {
@@ -138,7 +139,7 @@ func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, who
 	return h.text, h.whole, h.err
 }
 
-// timedSource resets a timer whenever it reads bytes.
+// timedSource resets the timer of the attempt timeout whenever it has read bytes.
 type timedSource struct {
 	io.Reader
 	timer *time.Timer
@@ -153,7 +154,7 @@ func (s *timedSource) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read is readWhile without the means to end a read that blocks.
+// read is readWhile without an end for a read that blocks.
 func (r *reservation) read(body io.Reader, limit int64) (kept []byte, whole bool, err error) {
 	taken := r.taken > 0
 	size := min(limit, DefaultMaxBufferedBody)

@@ -42,17 +42,17 @@ func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Con
 
 // ContextWithLatest lets each request made with the context supersede an older request of the same credential, method
 // and path that still waits, such as an earlier edit of the same message. The newer request takes the place of the
-// older one, which fails at once with a *ratelimits.SupersededError. The option adds no wait. Use it for requests of
-// which only the latest content matters, and not for requests that create something. Paths are compared with all their
-// parameters, without the query.
+// older one in the queue, and the older one fails at once with a *ratelimits.SupersededError. The option adds no wait.
+// Use it for requests of which only the latest content matters, and not for requests that create something. Paths are
+// compared with all their parameters, but without the query.
 //
-// A request that has already been sent is not affected; the newer request is sent after it. The network may reorder the
-// two, unless buckets.ContextWithOrdered is used as well. A request that has to be sent again, after a 429 or a
-// failure, fails with a *ratelimits.SupersededError if a newer request waits or was sent. It does not notice a newer
-// request that came and ended during the pause after a failure, or while the body of the older one was received, see
-// buckets.Request.Supersedes.
+// If the older request has already been sent, it is not affected, and the newer request is sent after it. The network
+// may reorder the two, unless buckets.ContextWithOrdered is used as well. If the older request has to be sent again,
+// after a 429 or a failure, it fails with a *ratelimits.SupersededError instead, provided that a newer request waits or
+// was sent. A newer request is not noticed if it began and ended during the pause after a failure of the older one, or
+// while the body of the older one was received, see buckets.Request.Supersedes.
 //
-// If buckets.ContextWithSupersedes is used, its key counts instead of method and path. A limiter of WithLimiter may
+// If buckets.ContextWithSupersedes is used, its key is compared instead of the path. A limiter of WithLimiter may
 // ignore both options.
 func ContextWithLatest(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
@@ -65,5 +65,5 @@ func supersedes(ctx context.Context, route routes.CompiledRoute) string {
 	if key := buckets.OptionsOf(ctx).Supersedes; key != "" || !requestConfigOf(ctx).latest {
 		return key
 	}
-	return route.Path() // the limiter compares the path among requests of the same route
+	return route.Path() // the limiter compares this key only among requests of the same credential and route
 }

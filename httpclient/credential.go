@@ -36,8 +36,9 @@ func (k CredentialKind) String() string {
 	return names[k]
 }
 
-// CredentialError says that a request was not sent because Discord has refused its credential before. Further requests
-// with the credential would use up the invalid request budget of the IP address, and Discord might revoke the token.
+// CredentialError says that a request was not sent because Discord has refused its credential within the last ten
+// minutes. Further requests with the credential would use up the budget of invalid requests of the IP address, and
+// Discord might revoke the token.
 type CredentialError struct {
 	// Route is the method and template of this request, without parameters.
 	Route string
@@ -45,8 +46,8 @@ type CredentialError struct {
 	Kind CredentialKind
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
-	// Everywhere reports whether an Authorization is not used for any request. If it is false, the Authorization is not
-	// used on this route with this channel, guild or webhook.
+	// Everywhere is true if an Authorization rests for all requests. If it is false, an Authorization rests only on
+	// this route with this channel, guild or webhook. It is always false for the other kinds of credentials.
 	Everywhere bool
 	// RetryAfter is how much longer the credential rests. See Transport.ResetCredential and Transport.LiftCredential.
 	RetryAfter time.Duration
@@ -61,13 +62,16 @@ func (e *CredentialError) Error() string {
 		e.Route, e.Kind, e.Status, where, e.RetryAfter.Round(time.Second))
 }
 
-// RestingCredential is a credential that the transport does not use for some time, because Discord has refused it.
+// RestingCredential is a credential that the transport does not use for some time, because Discord has refused it. If
+// an Authorization rests on several routes, or on one route for several channels, there is a RestingCredential for
+// each.
 type RestingCredential struct {
 	Kind CredentialKind
-	// Hash identifies the credential. It is a part of a keyed hash. For an Authorization it is the same as
-	// buckets.BucketSnapshot.Authentication.
+	// Hash identifies the credential. It is a part of a keyed hash of the credential. For an Authorization it is equal
+	// to buckets.BucketSnapshot.Authentication, unless the limiter is not a manager.
 	Hash string
-	// Route is the method and template of the route on which an Authorization rests, "" if it rests everywhere.
+	// Route is the method and template of the route on which an Authorization rests. It is "" if the Authorization
+	// rests everywhere, and for tokens in paths.
 	Route string
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
@@ -75,7 +79,7 @@ type RestingCredential struct {
 	RetryAfter time.Duration
 }
 
-// MarshalJSON encodes the credential with descriptive names, times in seconds.
+// MarshalJSON encodes the kind by its name, and RetryAfter in seconds.
 func (r RestingCredential) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Kind   string  `json:"kind"`
@@ -89,13 +93,14 @@ func (r RestingCredential) MarshalJSON() ([]byte, error) {
 // mostResting bounds how many rests RestingCredentials returns.
 const mostResting = 100
 
-// RestingCredentials returns the credentials that rest now, at most a hundred, those with the longest rests first.
+// RestingCredentials returns the rests of credentials that have not ended, the longest first, and at most a hundred of
+// them.
 func (t *Transport) RestingCredentials() []RestingCredential {
 	return t.credentials.resting(mostResting)
 }
 
 // LiftCredential lets the credentials with this RestingCredential.Hash be used again at once, on all routes. It returns
-// the number of these credentials. Responses to requests in flight do not make them rest again.
+// the number of these credentials. Responses to requests that are in flight now do not make them rest again.
 func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(hash) }
 
 // credential is the credential of one request.
@@ -105,7 +110,7 @@ type credential struct {
 	id  credentialID // zero if there is no credential, or the server is not Discord
 }
 
-// of returns the credential of a request: the token in its path, or else its Authorization.
+// of returns the credential of a request: the token in its path if there is one, otherwise its Authorization.
 func (c *credentials) of(ask *buckets.Request) credential {
 	x := credential{credentials: c, ask: ask}
 	switch r, major := ask.Route.Route(), ask.Route.Major(); {
@@ -165,7 +170,8 @@ func (c *credential) endWait() {
 	}
 }
 
-// whyStopped returns the *CredentialError that ended a wait, if there is one, and err otherwise.
+// whyStopped returns the *CredentialError that ended a wait with an error. If the wait had no error or another cause,
+// it returns err.
 func whyStopped(waiting context.Context, err error) error {
 	if stopped, ok := context.Cause(waiting).(*CredentialError); ok && err != nil {
 		return stopped
@@ -173,8 +179,8 @@ func whyStopped(waiting context.Context, err error) error {
 	return err
 }
 
-// answered records what a response says about the credential. It does not wait for the body: an error code in the body
-// is recorded when the code arrives.
+// answered records what a response says about the credential. It does not wait for the body. If it needs the error code
+// in the body, it records the refusal when the code has arrived.
 func (c *credential) answered(response *http.Response, at time.Time) {
 	if c.id == (credentialID{}) {
 		return
@@ -201,19 +207,19 @@ func (c *credential) answered(response *http.Response, at time.Time) {
 	}
 }
 
-// cameByDiscord reports whether the header shows that a response is Discord's. Other proxies that set Via respond in
-// HTML.
+// cameByDiscord reports whether the header shows that a response comes from Discord, whose proxy sets Via. Other
+// proxies that set Via respond with HTML.
 func cameByDiscord(header http.Header) bool {
 	return header.Get("Via") != "" && !strings.Contains(strings.ToLower(header.Get("Content-Type")), "html")
 }
 
-// place returns the place where a refusal of this request makes the credential rest.
+// place returns the place in which the credential rests if this request is refused.
 func (c *credential) place() place {
 	if c.id.kind != CredentialAuthorization {
 		return place{}
 	}
 	route := c.ask.Route.Route()
-	switch route { // the age of a message changes its limit, but not the required permissions
+	switch route { // they differ in their limits, but not in the required permissions
 	case routes.DeleteYoungMessage, routes.DeleteOldMessage:
 		route = routes.DeleteMessage
 	}
@@ -227,8 +233,8 @@ var public = map[routes.Route]bool{
 	routes.GetGuildWidgetPNG: true,
 }
 
-// proves reports whether a success of the request shows that its credential is valid. Tokens of interactions do not
-// count, because each of them is used for a few requests only.
+// proves reports whether a success of the request shows that its credential is valid and worth remembering. Tokens of
+// interactions are not worth that, because each of them is used only for a few requests.
 func (c *credential) proves() bool {
 	r := c.ask.Route.Route()
 	return c.id.kind == CredentialWebhook || c.id.kind == CredentialAuthorization && r.Name() != "" && !public[r]

@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// restTime is how long a credential rests after Discord has refused it. A rest ends by itself, because the refusal
-	// may be due to a missing permission, or a mistake of Discord.
+	// restTime is how long a credential rests after Discord has refused it. Every rest ends, because the refusal may be
+	// due to a missing permission or to an error of Discord.
 	restTime = 10 * time.Minute
-	// provenFor is how long a credential counts as valid after a success. Some bots send requests on only one day of
-	// the week.
+	// provenFor is how long a credential counts as valid after a success. It is a week, because some bots send requests
+	// on only one day of the week.
 	provenFor = 7 * 24 * time.Hour
-	// maxCredentials bounds how many credentials have a state, and maxPlaces in how many places one credential rests.
+	// maxCredentials bounds how many credentials have a state. maxPlaces bounds in how many places one credential
+	// rests.
 	maxCredentials = 20_000
 	maxPlaces      = 1_000
 )
@@ -34,11 +35,12 @@ const never time.Duration = math.MinInt64
 
 // credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of credentials.
 //
-// A credential is proven by a successful request that needs a credential. All other credentials count as unproven.
+// A credential is proven if a request that needs a credential has succeeded with it within provenFor. All other
+// credentials are unproven.
 //
-// A refused Authorization rests on the route with its major parameter. After refusals on two routes without a success
-// between them the Authorization rests everywhere. A refused token in a path rests everywhere. When a credential begins
-// to rest, requests with it stop waiting.
+// A refused Authorization rests on the route with its major parameter. After refusals on two routes, with no success
+// between them, the Authorization rests everywhere. A refused token in a path rests everywhere. When a credential
+// begins to rest, the waits of all requests that the rest concerns end.
 type credentials struct {
 	epoch   time.Time
 	secret  wire.Secret                // from WithStateKey
@@ -48,7 +50,7 @@ type credentials struct {
 	known   *xsync.Map[credentialID, *credentialState]
 	waiting *xsync.Map[*credential, context.CancelCauseFunc] // functions that end the waits of requests
 
-	mu sync.Mutex // guards all non-atomic fields of states, and additions to known
+	mu sync.Mutex // guards all non-atomic fields of credentialStates, and additions to known
 }
 
 // credentialID identifies a credential by a keyed hash. The zero value means no credential.
@@ -57,27 +59,27 @@ type credentialID struct {
 	hash uint64
 }
 
-// place is where an Authorization rests. For tokens in paths it is the zero value.
+// place is a route with a major parameter, where an Authorization rests. For tokens in paths it is the zero value.
 type place struct {
 	route routes.Route
 	major uint64
 }
 
-// credentialState records the outcomes of one credential's requests. They are ordered by when the requests were sent,
-// as the time since the epoch: a refusal does not count if a request that was sent later has succeeded.
+// credentialState records the outcomes of one credential's requests. The outcomes are ordered by the times at which the
+// requests were sent, counted from the epoch. A refusal does not count if a request that was sent later has succeeded.
 type credentialState struct {
 	accepted atomic.Int64 // when the latest successful request was sent, or never
-	doubtful atomic.Bool  // the credential may have been refused; if not, mu is not needed
+	doubtful atomic.Bool  // whether the credential may rest or have been refused; if not, mu is not needed
 	shown    string       // the credential's RestingCredential.Hash, "" until the credential is refused
 
 	refused map[place]rest
 	rests   time.Duration // when the latest rest ends
 
-	latest     time.Duration // when the latest refused request was sent; outdated if accepted is later
-	route      routes.Route  // route of the latest refused request
-	everywhere rest          // sent is that of the earlier one of the refusals on two routes
+	latest     time.Duration // when the latest refused request was sent; without meaning if accepted is later
+	route      routes.Route  // of the latest refused request
+	everywhere rest          // its sent is that of the refused request that was sent first, of those on two routes
 
-	since time.Duration // time of the latest reset; refusals of requests that were sent before it are ignored
+	since time.Duration // when the latest reset was; refusals of requests that were sent before are ignored
 }
 
 // rest is a period in which a credential is not used.
@@ -97,7 +99,7 @@ func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *cre
 
 func (c *credentials) now() time.Duration { return time.Since(c.epoch) }
 
-// idOf returns the id of a credential, the zero value for an empty text.
+// idOf returns the id of a credential. For an empty text it returns the zero value.
 func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
 	if text == "" {
 		return credentialID{}
@@ -105,8 +107,8 @@ func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
 	return credentialID{kind, c.key.Load().Sum(text)}
 }
 
-// rest returns a credential's rest in a place, whether the rest applies everywhere, and the time left, 0 if there is no
-// rest.
+// rest returns a credential's rest in a place, whether this rest applies everywhere, and how long it still lasts, 0 if
+// there is no rest.
 func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, left time.Duration) {
 	s, ok := c.known.Load(id)
 	if !ok || !s.doubtful.Load() {
@@ -147,7 +149,7 @@ func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s.settle(c.now())
 }
 
-// raise sets at to the time to if that is later.
+// raise sets at to the later one of its value and to.
 func raise(at *atomic.Int64, to time.Duration) {
 	for before := at.Load(); before < int64(to); before = at.Load() {
 		if at.CompareAndSwap(before, int64(to)) {
@@ -157,7 +159,7 @@ func raise(at *atomic.Int64, to time.Duration) {
 }
 
 // refuse records that Discord refused the credential of a request that was sent at the given time. It ends the waits of
-// requests that the refusal affects.
+// all requests that the new rest concerns.
 func (c *credentials) refuse(id credentialID, shown string, p place, status int, sent time.Duration) {
 	s := c.state(id)
 	c.mu.Lock()
@@ -207,7 +209,7 @@ func (c *credentials) wake(id credentialID) {
 	}
 }
 
-// settle removes the rests in places once all rests are over, and updates doubtful.
+// settle removes the rests in places when the latest of all rests is over. In that case it also updates doubtful.
 func (s *credentialState) settle(now time.Duration) {
 	if now >= s.rests {
 		clear(s.refused)
@@ -215,7 +217,7 @@ func (s *credentialState) settle(now time.Duration) {
 	}
 }
 
-// reset ends all rests of a credential, and ignores refusals of requests that are in flight.
+// reset ends all rests of a credential. Refusals of requests that are in flight now will be ignored.
 func (c *credentials) reset(id credentialID) {
 	s := c.state(id)
 	c.mu.Lock()
@@ -238,7 +240,7 @@ func (c *credentials) resetAll() {
 	}
 }
 
-// resting returns at most most rests of credentials, the longest first.
+// resting returns the longest rests of credentials, the longest first, and no more than most of them.
 func (c *credentials) resting(most int) (all []RestingCredential) {
 	now := c.now()
 	for id, s := range c.known.All() {
@@ -267,7 +269,7 @@ func (s *credentialState) resting(now time.Duration, kind CredentialKind) (all [
 	return all
 }
 
-// lift resets the credentials with this RestingCredential.Hash, and returns their number.
+// lift resets the credentials with this RestingCredential.Hash, and returns how many there are.
 func (c *credentials) lift(shown string) (lifted int) {
 	now := c.now()
 	c.mu.Lock()
@@ -305,7 +307,8 @@ func (c *credentials) add(id credentialID, accepted time.Duration) *credentialSt
 	return s
 }
 
-// makeRoom removes some states: first states without an outcome, then states without a success, then any.
+// makeRoom removes an eighth of the states: at first states without an outcome, then states without a success, then
+// any.
 func (c *credentials) makeRoom() {
 	for least := 1; least <= 3; least++ {
 		for id, s := range c.known.All() {

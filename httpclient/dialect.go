@@ -8,20 +8,21 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Dialect reads what a response says about rate limits: of which limit it speaks, whether a limit refused the request
-// (a Class other than ClassOK), and for how long. Discord's dialect is ratelimits.ParseResponse. Package dialects has
-// others.
+// Dialect reads what a response says about rate limits: which limit the response is about, whether a limit refused the
+// request (a Class other than ClassOK), and how long the client must wait then. Discord's dialect is
+// ratelimits.ParseResponse. Package dialects has others.
 //
-// The body is nil at first. If the response is a refusal, or may be one because its status is 403 or 429, the transport
-// reads the beginning of the body, at most 64 KiB within 5 s, and calls the Dialect again. That second Response counts.
+// The body is nil in the first call. If the response is a refusal, or may be one because its status is 403 or 429, the
+// transport reads the beginning of the body, at most 64 KiB within 5 s, and calls the Dialect again with these bytes.
+// Then the Response of the second call counts.
 //
 // A Dialect must be safe for concurrent use, and must not change the header or keep the body.
 type Dialect func(status int, header http.Header, body []byte) ratelimits.Response
 
-// WithDialect sets how the responses of a server are read that WithHosts or WithAPI adds. The server is spelled as
-// there, in any case. A refusal that the dialect finds is handled like a 429, whatever its status: what it applies to
-// waits, and the request is sent again. The default, also for nil, is Discord's dialect. That of Discord itself, the
-// server "", cannot be changed.
+// WithDialect sets the Dialect that reads the responses of a server of WithHosts or WithAPI. The name of the server is
+// that of WithHosts or WithAPI, in upper or lower case. A refusal that the Dialect finds is handled like a 429,
+// whatever its status: the requests to which it applies wait, and the refused request is sent again. The default, also
+// for nil, is Discord's dialect. The dialect of Discord itself (the server "") cannot be changed.
 func WithDialect(server string, dialect Dialect) Option {
 	return func(s *settings) {
 		if server == "" {
@@ -34,7 +35,7 @@ func WithDialect(server string, dialect Dialect) Option {
 	}
 }
 
-// dialectOf returns the dialect of a server, nil for Discord's.
+// dialectOf returns the Dialect that WithDialect set for a server, or nil, which means Discord's dialect.
 func (t *Transport) dialectOf(server string) Dialect {
 	if len(t.dialects) == 0 {
 		return nil
@@ -42,23 +43,24 @@ func (t *Transport) dialectOf(server string) Dialect {
 	return t.dialects[serverName(server)]
 }
 
-// serverName returns the name of a server without what hosts leave out: a trailing dot and the usual ports.
+// serverName returns the name of a server in the form of a host of WithHosts: in lower case, and without a trailing dot
+// and the default ports of http and https.
 func serverName(server string) string {
 	return hostOf(&url.URL{Scheme: "https", Host: strings.TrimSuffix(server, ":80")})
 }
 
-// mayRefuse reports whether only the body of a response shows if a limit refused the request.
+// mayRefuse reports whether a response may be a refusal that a Dialect recognises only by the body.
 func (x *roundTrip) mayRefuse(status int) bool {
 	return (status == http.StatusForbidden || status == http.StatusTooManyRequests) && x.dialectOf(x.ask.Server) != nil
 }
 
-// parse reads what a response says about limits. The body is nil until it has been read.
+// parse reads what a response says about limits. body is nil if the body has not been read yet.
 func (x *roundTrip) parse(response *http.Response, body []byte) ratelimits.Response {
 	if read := x.dialectOf(x.ask.Server); read != nil {
 		return read(response.StatusCode, response.Header, body).Clip()
 	}
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, body)
-	if x.manager == nil || x.manager.Shares() { // other limiters and processes need it
+	if x.manager == nil || x.manager.Shares() { // other limiters, and limits that processes share, need it
 		limits.Stamp = ratelimits.ParseStamp(response.Header)
 	}
 	return limits

@@ -13,9 +13,9 @@ import (
 // maxExamined bounds how many bytes of an error's body are inspected.
 const maxExamined = 4 << 10
 
-// inspect calls judge in another goroutine, once the beginning of the body has arrived, with the code in the body and
-// whether there is one. It does not delay the response. The reader of the response gets the inspected bytes, too. Close
-// of the body waits up to briefWait for bytes that are about to arrive.
+// inspect reads the beginning of the body in another goroutine, and then calls judge there with the code in the body
+// and whether there is one. It does not delay the response. The reader of the response gets the inspected bytes, too.
+// Close of the body waits for the inspected bytes, but at most for briefWait.
 func inspect(response *http.Response, judge func(code int, ok bool)) {
 	body := response.Body
 	encoding, known := message.EncodingOf(response.Header)
@@ -32,7 +32,7 @@ func inspect(response *http.Response, judge func(code int, ok bool)) {
 	})}, reading}
 }
 
-// inspectedBody is a body whose beginning inspect reads.
+// inspectedBody is a body of which inspect reads the beginning.
 type inspectedBody struct {
 	partlyRead
 	reading *task[head]
@@ -43,7 +43,7 @@ func (b *inspectedBody) Close() error {
 	return b.Closer.Close()
 }
 
-// codeIn returns the code in the JSON object at the beginning of a text. ok is false if there is none.
+// codeIn returns the code in the JSON object with which a text begins. ok is false if there is no such object or code.
 func codeIn(text []byte) (code int, ok bool) {
 	var object struct {
 		Code json.RawMessage `json:"code"`

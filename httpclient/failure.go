@@ -12,9 +12,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// permanentFailure reports whether the next attempt would fail with the same error. A host that does not exist is not
-// permanent: Discord's hosts exist, and resolvers report this error while a network starts. A TLS alert is not
-// permanent either, because net/http does not export its type.
+// permanentFailure reports whether the next attempt would fail with the same error. The error that a host does not
+// exist does not count as permanent, because Discord's hosts exist and resolvers report this error while a network
+// starts. A TLS alert does not count as permanent either, because net/http does not export its type.
 func (x *roundTrip) permanentFailure(err error) bool {
 	return err != nil && (untrusted(err) || misconfigured(err) || x.unsendable(err) || ofWrongLength(err))
 }
@@ -22,7 +22,7 @@ func (x *roundTrip) permanentFailure(err error) bool {
 // untrusted reports whether the server did not prove its identity, or does not use TLS. No request was sent to it.
 func untrusted(err error) bool {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return record.Conn != nil // the server does not use TLS; if Conn is nil, the connection broke
+		return record.Conn != nil // if Conn is not nil, the server does not use TLS; if it is nil, the connection broke
 	}
 	return errors.Is(err, http.ErrSchemeMismatch) || // http.Client returns this error instead
 		is[*tls.CertificateVerificationError](err) || is[*tls.ECHRejectionError](err) ||
@@ -31,10 +31,10 @@ func untrusted(err error) bool {
 		is[x509.InsecureAlgorithmError](err) || is[x509.SystemRootsError](err)
 }
 
-// misconfigured reports whether an address is invalid, a feature is not supported, or there are too many redirects.
+// misconfigured reports whether the error is due to an invalid address, an unsupported feature, or too many redirects.
 func misconfigured(err error) bool {
 	for outer, ok := errors.AsType[*url.Error](err); ok; outer, ok = errors.AsType[*url.Error](outer.Err) {
-		// The error after too many redirects has no type.
+		// The error for too many redirects has no type of its own.
 		if outer.Op == "parse" || outer.Err != nil && outer.Err.Error() == "stopped after 10 redirects" {
 			return true
 		}
@@ -45,8 +45,8 @@ func misconfigured(err error) bool {
 }
 
 // unsendable reports whether http.Transport rejects the request before it sends anything. The errors of http.Transport
-// have no types, so unsendable makes the same checks. For errors that depend on the scheme, which may be registered, or
-// on the protocol of the connection, it reads the text of the error.
+// have no types, so unsendable makes the same checks. For errors that depend on the scheme (a protocol for it may be
+// registered) or on the protocol of the connection, unsendable reads the text of the error.
 func (x *roundTrip) unsendable(err error) bool {
 	r := x.request
 	if r.URL == nil || r.URL.Host == "" || x.header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||
@@ -57,7 +57,7 @@ func (x *roundTrip) unsendable(err error) bool {
 		return strings.Contains(err.Error(), "unsupported protocol scheme")
 	}
 	trailer := r.Trailer
-	if !x.body.repeatable() { // the reader of the body may be setting trailers now
+	if !x.body.repeatable() { // the goroutine that reads the body may be setting trailers now
 		trailer = nil
 	}
 	return !isHeader(x.header) || !isHeader(trailer) ||
@@ -65,7 +65,8 @@ func (x *roundTrip) unsendable(err error) bool {
 		strings.Contains(err.Error(), "http2: request header list larger than")
 }
 
-// ofWrongLength reports whether a body differs from its request's length. net/http notices this after sending a part.
+// ofWrongLength reports whether the error says that the length of a body differs from the Content-Length of its
+// request. net/http notices this only after it has sent a part of the body.
 func ofWrongLength(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "http: ContentLength=") && strings.Contains(text, " with Body length ") ||
@@ -92,7 +93,7 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// temporaryStatus reports whether a status is a temporary failure of Discord or of Cloudflare in front of it.
+// temporaryStatus reports whether a status is a temporary failure of Discord, or of Cloudflare in front of Discord.
 func temporaryStatus(status int) bool {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,

@@ -14,16 +14,18 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Hooks are functions that are called for each request and each attempt. All are optional. They run on the goroutine of
-// the request, which they delay, with no lock held. The context is the request's. Waits and holds are reported to the
-// hooks of the manager, see buckets.Hooks. The context of those hooks has the request's values and ends with its wait.
+// Hooks are functions that are called for each request and each attempt. All are optional. A hook runs on the goroutine
+// that called RoundTrip, with no lock held, and delays its request. It gets the request's context. Waits and holds are
+// reported to the hooks of the manager instead, see buckets.Hooks. Those hooks get contexts with the values of the
+// request's context, which may end as soon as the wait ends.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
 	// Response is called after each attempt.
 	Response func(context.Context, ResponseEvent)
 	// Done is called once for each request to a limited host, just before RoundTrip returns, also if the request was
-	// not sent. It is not called for a malformed path or after Close.
+	// not sent. It is not called for a malformed path or method, for options that cannot be used, or for a request that
+	// comes after Close or Shutdown was called.
 	Done func(context.Context, DoneEvent)
 }
 
@@ -45,50 +47,53 @@ type ResponseEvent struct {
 	Route, Major string
 	// Attempt is the number of this attempt of the request, from 1. Refused attempts count.
 	Attempt int
-	// Took is the time from sending the request until the headers of the response.
+	// Took is the time from sending the request until the headers of the response arrived, or until the attempt failed
+	// without a response.
 	Took time.Duration
-	// Status is the status of the response, 0 if there was none. Class is the limit that refused the request.
+	// Status is the status of the response, 0 if there was none. Class is the kind of limit that refused the request,
+	// ClassOK if no limit did.
 	Status int
 	Class  ratelimits.Class
-	// Err is why there was no response, or why the body of a 429 could not be read. It contains neither the token nor
-	// the credential of the request, see Redact.
+	// Err says why there was no response, or why the body of a 429 could not be read. It contains neither the token in
+	// the request's path nor its Authorization, see Redact.
 	Err error
 	// Retry is why the attempt was made, RetryNone if it was the first one.
 	Retry RetryReason
 }
 
-// RetryReason is why a request is sent again: how its previous attempt ended.
+// RetryReason says why a request is sent again, which is how its previous attempt ended.
 type RetryReason string
 
 const (
 	RetryNone        RetryReason = ""             // the first attempt
 	RetryRateLimited RetryReason = "rate_limited" // after a 429
 	RetryServerError RetryReason = "server_error" // after a status of a temporary failure, see WithRetries
-	RetryTimeout     RetryReason = "timeout"      // after no progress for the attempt timeout
-	RetryConnection  RetryReason = "connection"   // after another failure without a response
+	RetryTimeout     RetryReason = "timeout"      // after an attempt without progress, see WithAttemptTimeout
+	RetryConnection  RetryReason = "connection"   // after any other failure without a response
 )
 
 // DoneEvent is the outcome of one request, with all its attempts.
 type DoneEvent struct {
 	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
-	// TokenHash is a hash of the token in the path, with a key of this process; 0 if there is no token. It
-	// distinguishes requests that Discord counts separately although their Major is the same, such as follow-ups to
-	// different interactions.
+	// TokenHash is a hash of the token in the path, with a random key of this process, or 0 if there is no token.
+	// Requests with different hashes are counted separately by Discord even if their Major is the same, for example
+	// follow-ups to different interactions.
 	TokenHash uint64
-	// Attempts is how often the request was sent, 0 if never.
+	// Attempts is the number of attempts to send the request, 0 if there was none.
 	Attempts int
-	// Status is the status of the returned response, 0 if there is none. In that case Err is the reason, without the
-	// token and the credential of the request, see Redact.
+	// Status is the status of the returned response, 0 if there is none. In that case Err is the error that RoundTrip
+	// returns, but without the token in the request's path and its Authorization, see Redact.
 	Status int
 	Err    error
-	// Took is the time from the call of RoundTrip. Waited is the part of it in which the request waited: for limits,
-	// between attempts, and for its body. Sent is the part in which it was in flight, until the headers of each
-	// response, or the end of a 429.
+	// Took is the time from the call of RoundTrip until the outcome. Waited is the part in which the request waited:
+	// for limits, between attempts, and for the caller to supply its body. Sent is the part in which the request was in
+	// flight: in each attempt until the response headers arrived. Sent includes the time in which RoundTrip read the
+	// body of a response, such as that of a 429.
 	Took, Waited, Sent time.Duration
 }
 
-// Overhead returns the time that the transport itself took: neither waiting nor in flight.
+// Overhead returns the time that the transport itself took, in which the request was neither waiting nor in flight.
 func (e DoneEvent) Overhead() time.Duration { return max(e.Took-e.Waited-e.Sent, 0) }
 
 // WithHooks sets the hooks of the transport. AddHooks adds more.
@@ -96,9 +101,10 @@ func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// AddHooks adds hooks to the existing ones. Use it in packages that observe a transport of another package, as
-// httpclient/metrics does. For requests that begin from now on, all hooks are called in the order in which they were
-// added. Hooks cannot be removed. AddHooks does not block, and is safe for concurrent use.
+// AddHooks adds hooks to the existing ones. Use it in a package that observes the transport of its caller, as
+// httpclient/metrics does. The new hooks are called only for requests that begin after AddHooks. All hooks are called
+// in the order in which they were added. Hooks cannot be removed. AddHooks does not block, and is safe for concurrent
+// use.
 func (t *Transport) AddHooks(hooks Hooks) {
 	for {
 		before := t.hooks.Load()
@@ -124,10 +130,10 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 	return func(ctx context.Context, event T) { first(ctx, event); second(ctx, event) }
 }
 
-// WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts, at debug
+// WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts at debug
 // level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See
-// buckets.WithLogger for the attributes, and for how often a line is logged. The transport has no garbage collector, so
-// it logs how many lines it omitted together with a later line, or in Close.
+// buckets.WithLogger for the attributes, and for how often a line is logged. How many lines the transport omitted is
+// logged together with a later line, or in Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
 		s.log = nil
@@ -139,7 +145,7 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // callRequestHook reports an attempt that is about to be sent. asked is when the request asked for its lease. If the
-// hook panics, nothing is sent, and callRequestHook returns the lease.
+// hook panics, nothing is sent, and callRequestHook gives the lease back.
 func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease) {
 	if x.hooks.Request == nil {
 		return
@@ -169,8 +175,8 @@ func measure(sum *time.Duration) (over func()) {
 
 var tokenSeed = maphash.MakeSeed()
 
-// callDoneHook reports the outcome of the request. If the hook panics, no caller gets the response, so callDoneHook
-// closes it.
+// callDoneHook reports the outcome of the request. If the hook panics, callDoneHook closes the response, because no
+// caller gets it.
 func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 	if x.hooks.Done == nil {
 		return
@@ -192,7 +198,7 @@ func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 	x.hooks.Done(x.request.Context(), e)
 }
 
-// callResponseHook reports the outcome of an attempt. took is the time until the headers of its response.
+// callResponseHook reports the outcome of an attempt. took is the event's Took.
 func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
 		e := ResponseEvent{
@@ -246,7 +252,7 @@ func (x *roundTrip) redacted(err error) error {
 
 func (x *roundTrip) route() string { return x.ask.Route.Route().String() }
 
-// major remembers the redacted parameter, because hooks ask for it more than once.
+// major returns the redacted major parameter. It computes the text once, because hooks ask for it more than once.
 func (x *roundTrip) major() string {
 	if x.redactedMajor == "" {
 		x.redactedMajor = x.ask.Route.Major().String()

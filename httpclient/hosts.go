@@ -10,26 +10,29 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// WithHosts adds limited hosts to those of Discord: a proxy in front of Discord, a test, a server that is compatible
-// with Discord. The function reports whether a host is limited, and returns the server behind it. Hosts of one server
-// share all limits and holds; different servers share nothing. The name of Discord itself is "": return "" for a proxy
-// that only forwards to Discord, and the host for a separate server. Only refusals by Discord make a credential rest.
+// WithHosts adds limited hosts to those of Discord: a proxy in front of Discord, a test server, a server that is
+// compatible with Discord. The function reports whether a host is limited, and returns the name of the server behind
+// the host. Hosts of one server share all limits and holds; different servers share nothing. The name of Discord itself
+// is "". Return "" for a proxy that only forwards to Discord, and the host for a separate server. Only refusals by
+// Discord make a credential rest.
 //
-// Requests to all other hosts are sent unchanged. The function is called for each request, except for hosts of Discord
-// and hosts of an API of WithAPI. Discord's API is always limited, and its media hosts (routes.IsMediaHost) never are.
-// Nil adds no hosts.
+// Requests to hosts that are not limited are sent unchanged. The function is called for each request, except for
+// requests to hosts of Discord and to hosts of WithAPI. Discord's API is always limited, and its media hosts
+// (routes.IsMediaHost) never are. Nil adds no hosts.
 //
-// The host is that of the request's URL, not that of its Host header. It is in lower case, without a trailing dot, and
-// with the port unless that is the scheme's default, such as "localhost:8080", "example.com" or "[::1]:8080". A
-// non-ASCII host is passed unchanged. The function must be safe for concurrent use, and should be fast.
+// The function gets the host of the request's URL, not that of the Host header. The host is in lower case, without a
+// trailing dot, and with the port unless that is the default of the URL's scheme, such as "localhost:8080",
+// "example.com" or "[::1]:8080". A non-ASCII host is passed unchanged. The function must be safe for concurrent use,
+// and should be fast.
 func WithHosts(server func(host string) (server string, limited bool)) Option {
 	return func(s *settings) { s.hosts.server = server }
 }
 
-// WithAPI adds the base URL of another limited API, such as a proxy that is mounted below a path. Its host is limited
-// like those of WithHosts. The route of a request is determined from the part of its path after that of the base URL.
-// server is the server behind the API, spelled as a host: "" for Discord, base.Host for a separate server. If several
-// APIs have the same host, the server of the last API counts. A nil base, or a base without a host, adds nothing.
+// WithAPI adds the base URL of another limited API, such as a proxy that is mounted below a path. The host of the base
+// URL is limited like those of WithHosts. The route of a request is determined from the part of its path that follows
+// the path of the base URL. The parameter server names the server behind the API as in WithHosts: "" for Discord,
+// base.Host for a separate server. If several APIs have the same host, the server of the last of these options counts.
+// A nil base, or a base without a host, adds nothing.
 func WithAPI(base *url.URL, server string) Option {
 	return func(s *settings) {
 		if base != nil && hostOf(base) != "" {
@@ -40,10 +43,10 @@ func WithAPI(base *url.URL, server string) Option {
 	}
 }
 
-// hosts finds the limited hosts besides Discord's.
+// hosts finds which hosts are limited: Discord's, those of WithAPI and those of WithHosts.
 type hosts struct {
 	apis   []api
-	server func(host string) (server string, limited bool) // nil: no other hosts
+	server func(host string) (server string, limited bool) // the function of WithHosts, nil if there is none
 }
 
 // api is the address of an API and the server behind it.
@@ -58,7 +61,7 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 		return "", false
 	}
 	host := hostOf(u)
-	if host == "" { // the function might return "" for an empty host, which means Discord
+	if host == "" { // the function might return "" (Discord) for an empty host
 		return "", false
 	}
 	for _, a := range slices.Backward(h.apis) {
@@ -72,8 +75,8 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	return h.server(host)
 }
 
-// belowAPI returns the path of a URL without the path of its API. If several APIs match, the one with the longest path
-// counts.
+// belowAPI returns the path of a URL without the path of the API to which the URL belongs. If the URL belongs to
+// several APIs, the API with the longest path counts.
 func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
 	rest := path

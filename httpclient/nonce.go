@@ -11,7 +11,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// addNonce adds a nonce to a message without one, if its body is JSON and can be sent again.
+// addNonce adds a nonce to a message that has none, if the message's body can be sent more than once and fulfils the
+// conditions of WithNonce.
 func (b *body) addNonce(request *http.Request) {
 	encoding, known := message.EncodingOf(request.Header)
 	isJSON := message.IsJSON(message.HeaderValue(request.Header, "Content-Type"))
@@ -29,12 +30,12 @@ func (b *body) addNonce(request *http.Request) {
 	if !ok || !b.reservation.takeAll(max(int64(len(text))-b.reservation.taken, 0)) {
 		return
 	}
-	closeSoon(b.next) // get returns the new text instead of next
+	closeSoon(b.next) // from now on get returns the new text
 	b.next, b.length, b.measured = nil, int64(len(text)), true
 	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 }
 
-// nonceLength is the longest nonce that Discord allows, in characters (its documentation).
+// nonceLength is the length, in characters, of the longest nonce that Discord allows (Discord's documentation).
 const nonceLength = 25
 
 // withNonce adds a nonce and enforce_nonce to a JSON object. It returns false if the text is not a JSON object, or if

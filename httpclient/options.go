@@ -18,8 +18,8 @@ const DefaultMaxBufferedBody = 1 << 20
 // unless WithBufferedBodies sets another size.
 const DefaultMaxBufferedTotal = 64 << 20
 
-// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, have no effect or
-// cannot be used. It is the same error as buckets.ErrOptions.
+// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other or cannot be used.
+// ErrOptions is the same error as buckets.ErrOptions.
 var ErrOptions = buckets.ErrOptions
 
 // Option configures a Transport.
@@ -30,7 +30,7 @@ type settings struct {
 	limiter  Limiter
 	buckets  []buckets.Option
 	stateKey wire.Secret
-	ofOwn    string // the latest option for the transport's own manager, "" if there is none
+	ofOwn    string // the latest option that excludes WithLimiter, "" if there is none
 	hooks    Hooks
 	behaviour
 }
@@ -38,7 +38,7 @@ type settings struct {
 // behaviour is the part of the settings that a transport keeps.
 type behaviour struct {
 	hosts               hosts
-	dialects            map[string]Dialect // by server, in lower case; without an entry: Discord's
+	dialects            map[string]Dialect // by serverName; Discord's dialect for a server without an entry
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
@@ -52,7 +52,7 @@ func (s *settings) conflict() error {
 	if s.limiter == nil || s.ofOwn == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected the option in NewRESTBucketManager",
+	return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected one, because a limiter has its own options",
 		ErrOptions, s.ofOwn)
 }
 
@@ -69,26 +69,27 @@ func defaults() settings {
 }
 
 // WithBase sets the transport that sends the requests. The default, also for nil, is a copy of http.DefaultTransport.
-// It pings an HTTP/2 connection on which nothing has arrived for 15 s, and closes the connection if no reply arrives
-// within 5 s. Another base is used unchanged: for the same pings set the field HTTP2 of an http.Transport to
-// &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}. Without pings a dead connection
-// is found when an attempt on it times out, or after twice that time if other attempts use it, too.
+// The copy pings an HTTP/2 connection on which nothing has arrived for 15 s, and closes the connection if no reply
+// arrives within 5 s. A base that you set is used unchanged. For the same pings, set the field HTTP2 of an
+// http.Transport to &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}. Without pings,
+// a dead connection is closed only when an attempt on it times out, or, if other attempts use the connection, too, when
+// nothing was transferred on it for twice the attempt timeout.
 func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
 
-// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both options are
-// used, the later one counts. Zero or less means that no request ever waits. The default is
-// buckets.DefaultMaxRateLimit. A limiter of WithLimiter has its own bound: with one, every
-// request fails with ErrOptions.
+// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both
+// WithMaxRateLimit and buckets.WithMaxRateLimit are used, the later one counts. Zero or less means that no request ever
+// waits. The default is buckets.DefaultMaxRateLimit. WithMaxRateLimit excludes WithLimiter, because a limiter has its
+// own bound: with both options, every request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
 	}
 }
 
-// WithBuckets passes options to the transport's own bucket manager. With WithLimiter the transport has no manager of
-// its own, and every request fails with ErrOptions.
+// WithBuckets passes options to the transport's own bucket manager. WithBuckets excludes WithLimiter, with which the
+// transport has no manager of its own: with both options, every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
 	return func(s *settings) {
 		if len(options) > 0 {
@@ -97,8 +98,8 @@ func WithBuckets(options ...buckets.Option) Option {
 	}
 }
 
-// WithLimiter makes the transport use a limiter that the caller owns: a bucket manager that the caller starts and
-// closes, so that several transports can share its limits, or another Limiter. Nil is ignored.
+// WithLimiter makes the transport use a limiter that the caller owns. It can be a bucket manager, which the caller
+// starts and closes and which several transports can share, or another Limiter. Nil is ignored.
 func WithLimiter(limiter Limiter) Option {
 	return func(s *settings) {
 		if !isNil(limiter) {
@@ -108,20 +109,21 @@ func WithLimiter(limiter Limiter) Option {
 }
 
 // WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a
-// limiter in the library above the transport does not act on them: X-RateLimit-*, RateLimit and RateLimit-*, and
-// the Retry-After of a 403 or 429.
+// limiter in the library above the transport does not act on them. These headers are X-RateLimit and X-RateLimit-*,
+// RateLimit and RateLimit-*, and the Retry-After of a 403 or 429.
 func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }
 
-// WithBufferedBodies sets how many bytes of bodies without GetBody are kept in memory so that their requests can be
-// repeated: each is the largest size of one body, total bounds the bodies of all requests together. With zero or less
-// for either, no body is kept. The defaults are DefaultMaxBufferedBody and DefaultMaxBufferedTotal.
+// WithBufferedBodies sets how many bytes of the bodies of requests without GetBody are kept in memory so that these
+// requests can be repeated. The parameter each is the largest size of one body, and total bounds the bodies of all
+// requests together. With zero or less for either, no body is kept. The defaults are DefaultMaxBufferedBody and
+// DefaultMaxBufferedTotal.
 //
-// The total includes requests that wait, and requests whose response has not been read or closed yet. A body that is
-// larger than each, or for which there is no room, is not kept. Its request is neither refused nor delayed, but its
-// body can be sent only once: a 429 is then returned unchanged, and any other failure that would be retried is a
-// *RetryError with ErrNotRepeatable.
+// The total includes the bodies of requests that wait, and of requests whose response has not been read or closed yet.
+// A body that is larger than each, or for which there is no room, is not kept. Its request is neither refused nor
+// delayed, but the body can be sent only once. Therefore a 429 and a 5xx to this request are returned unchanged, and
+// another failure that would be retried is a *RetryError with ErrNotRepeatable.
 func WithBufferedBodies(each, total int64) Option {
 	return func(s *settings) { s.maxBufferedBody, s.maxBufferedTotal = max(each, 0), max(total, 0) }
 }

@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// progress ends the context of an attempt if its caller has waited for the attempt timeout and no bytes have been
+// progress ends the context of an attempt when the caller has waited for the attempt timeout and no bytes have been
 // transferred in that time.
 //
-// The caller waits for the headers of the response, then in each read of its body, and in its Close. The time between
-// two reads does not count. If bytes of an upload are sent during a wait, the timeout of the wait starts again. The
-// context's Deadline is the request's: progress postpones the end of the attempt, so that is no deadline.
+// The caller waits for the headers of the response, then in each read of the response's body, and in Close of that
+// body. The time between two reads does not count. If bytes of the request's body are read during a wait, the timeout
+// of the wait starts again. The Deadline of the attempt's context is that of the request's context. The timeout is no
+// deadline, because progress postpones it.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no timeout
@@ -23,9 +24,9 @@ type progress struct {
 
 	mu         sync.Mutex  // guards all fields below
 	timer      *time.Timer // nil if the attempt is over, or has no timeout
-	waiting    bool
+	waiting    bool        // whether a wait is in progress
 	until      time.Time   // when the wait times out
-	connection *connection // nil: not known
+	connection *connection // nil if it is not known
 }
 
 // begin starts the wait for the headers, and returns the context of the attempt.
@@ -42,7 +43,7 @@ func (p *progress) begin(ctx context.Context, now time.Time) context.Context {
 // patience returns how long a wait may last without progress.
 func (p *progress) patience() time.Duration { return p.roundTrip.attemptTimeout }
 
-// await starts a wait, unless the attempt has no timeout or its timeout is turned off.
+// await starts a wait, unless the attempt has no timeout or the timeout has been turned off.
 func (p *progress) await() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,8 +57,8 @@ func (p *progress) awaitLocked() {
 	p.timer.Reset(p.patience())
 }
 
-// transferred records that bytes have been transferred. If the caller waits for these bytes (awaited), the wait ends.
-// Otherwise the timeout of a current wait starts again.
+// transferred records that bytes have been transferred. awaited says that the caller waited for these bytes, so that
+// the wait ends. Otherwise the timeout of the current wait, if there is one, starts again.
 func (p *progress) transferred(awaited bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +77,8 @@ func (p *progress) transferred(awaited bool) {
 	}
 }
 
-// expire is the function of the timer. If bytes were transferred while the timer fired, the wait is over or ends later.
+// expire is called by the timer. It does nothing if the wait ended, or its timeout started again, just as the timer
+// fired.
 func (p *progress) expire() {
 	p.mu.Lock()
 	if !p.waiting || time.Now().Before(p.until) {
@@ -92,15 +94,15 @@ func (p *progress) expire() {
 	}
 }
 
-// end ends the context. It may be called more than once.
+// end ends the context of the attempt, unless the timeout was turned off before. It may be called more than once.
 func (p *progress) end() {
 	if p.release() {
 		p.cancel(nil)
 	}
 }
 
-// release turns off the timeout, so that only the request's context ends the attempt. It reports whether the timeout
-// was on.
+// release turns off the timeout, so that only the request's context can still end the attempt. It reports whether the
+// timeout was on.
 func (p *progress) release() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,8 +122,8 @@ func (p *progress) releaseLocked() *connection {
 	return c
 }
 
-// use records which connection the attempt uses now. If the attempt used another connection, that was found to be
-// broken.
+// use records which connection the attempt uses now. The attempt no longer uses an earlier connection, because net/http
+// changes the connection only if it has found the earlier one to be broken.
 func (p *progress) use(got httptrace.GotConnInfo) {
 	if got.Conn == nil || !reflect.ValueOf(got.Conn).Comparable() {
 		return
@@ -149,8 +151,8 @@ type connection struct {
 }
 
 // timedOut closes a connection that an attempt has left because the attempt timed out. If other attempts use the
-// connection, it is closed only if nothing was transferred for twice the attempt timeout: those attempts would fail,
-// and the server may only be slow with one request.
+// connection, it is closed only if nothing was transferred on it for twice the attempt timeout. The reason is that
+// closing it makes these attempts fail, although the server may only be slow to answer the one request.
 func (c *connections) timedOut(left *connection, now, patience time.Duration) {
 	c.mu.Lock()
 	shared := left.attempts > 0

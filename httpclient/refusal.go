@@ -22,18 +22,18 @@ const (
 	refusalPatience = 5 * time.Second
 )
 
-// refusalState says how long 429s ask the request to wait. It exists only for a limiter that is no manager, because
-// such a limiter may not wait after a 429.
+// refusalState says how long 429s ask the request to wait. It exists only for a limiter that is not a manager, because
+// such a limiter does not necessarily wait after a 429.
 type refusalState struct {
 	at         time.Time           // when the headers of the latest 429 arrived
-	retryAfter time.Duration       // of the latest 429
+	retryAfter time.Duration       // the wait that the latest 429 asks for
 	inRow      ratelimits.Refusals // counts 429s in a row
-	lifted     <-chan struct{}     // closed by a LiftHolds after the latest 429
+	lifted     <-chan struct{}     // closed by the first LiftHolds after the latest 429
 }
 
-// handleRefusal reports a refusal to the lease: its headers at once, and the rest when the body has been read. The
-// attempt is the last one if an edge refusal does not say when to retry, if the request's body can be sent only once,
-// or if the response turns out to be no refusal.
+// handleRefusal reports a refusal to the lease: its headers at once, and everything when the body has been read. The
+// request is sent again afterwards, except if an edge refusal does not say when to retry, if the request's body can be
+// sent only once, if the context ends, or if the response turns out not to be a refusal.
 func (x *roundTrip) handleRefusal(
 	took time.Duration, response *http.Response, headers ratelimits.Response, lease buckets.Lease,
 ) (*http.Response, outcome, error) {
@@ -76,8 +76,8 @@ func (x *roundTrip) handleRefusal(
 }
 
 // waitAfterRefusal waits as long as the latest 429 asked for, and longer after several 429s in a row. With a manager it
-// does nothing, because the manager waits. Another limiter might let the request be sent again at once, any number of
-// times.
+// does nothing, because AcquireRequest of the manager waits. Another limiter might let the request be sent again at
+// once, any number of times.
 func (x *roundTrip) waitAfterRefusal() error {
 	d := x.refusalState
 	if d == nil {
@@ -96,10 +96,10 @@ func (x *roundTrip) waitAfterRefusal() error {
 	return err
 }
 
-// readRefusal reads the body of a 429, or the part that arrives within refusalPatience and before the context ends. err
-// says that the context ended or the body broke off; the end of refusalPatience is no error. A body that arrives too
-// late is closed. If keep is set, the body is closed only if the context ends, and whole returns all of it, however
-// late it arrives.
+// readRefusal reads the body of a 429, or the part of it that arrives within refusalPatience and before the context
+// ends. err says that the context ended or that the body broke off; the end of refusalPatience is no error. If the body
+// arrives too late, readRefusal closes it. If keep is set, readRefusal closes the body only if the context ends, and
+// whole can be read like the original body, however late that arrives.
 func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byte, whole io.ReadCloser, err error) {
 	reading := start(func() (h head) {
 		h.text, h.err = io.ReadAll(io.LimitReader(body, maxRefusal))
@@ -125,7 +125,7 @@ func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byt
 	})}, err
 }
 
-// partlyRead is a body whose beginning another goroutine reads. Its first Read waits for that goroutine.
+// partlyRead is a body of which another goroutine reads the beginning. The first call of Read waits for that goroutine.
 type partlyRead struct {
 	io.Closer
 	whole func() io.Reader
@@ -140,8 +140,8 @@ type head struct {
 	err   error
 }
 
-// discard closes a body. Before that it reads a small rest that arrives within briefWait, so that the connection can be
-// reused.
+// discard closes a body. Before that, it reads up to maxRefusal bytes that arrive within briefWait, so that the
+// connection can be reused.
 func discard(body io.ReadCloser) {
 	defer body.Close()
 	reading := start(func() error {

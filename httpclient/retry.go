@@ -15,16 +15,17 @@ import (
 )
 
 const (
-	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries sets another number
-	// (hikari's default).
+	// DefaultRetries is how often a request is repeated after failures, unless WithRetries sets another number. It is
+	// the default of hikari, a Discord library for Python.
 	DefaultRetries = 3
 	// DefaultBackoff and DefaultMaxBackoff are the first and the longest pause between attempts, unless WithBackoff
 	// sets other pauses.
 	DefaultBackoff    = 500 * time.Millisecond
 	DefaultMaxBackoff = 16 * time.Second
 
-	// retryTime bounds the time from the first failed attempt to the start of the last attempt. Discord remembers the
-	// nonce of a message for "a few minutes" (its documentation), and the last attempt must arrive within them.
+	// retryTime bounds the time from the start of the first failed attempt to the start of the last attempt. Discord
+	// remembers the nonce of a message for "a few minutes" (Discord's documentation), and the last attempt must arrive
+	// within this time.
 	retryTime = 2 * time.Minute
 )
 
@@ -34,7 +35,7 @@ type retrySettings struct {
 	unit    time.Duration
 	maximum time.Duration
 	mode    RetryMode
-	nonce   bool // whether messages without a nonce get one
+	nonce   bool // whether WithNonce is used
 }
 
 // WithRetries sets how often a request is repeated after a temporary failure: a broken connection, an attempt without
@@ -42,20 +43,20 @@ type retrySettings struct {
 //
 // A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD, OPTIONS, PUT and DELETE;
 // messages with a nonce and enforce_nonce; requests that were certainly not sent; and requests with UnsafeRetries, see
-// WithRetryMode. No retry begins more than two minutes after the first attempt that failed. A request is always
-// repeated after a 429, which does not count as a retry. The default is DefaultRetries.
+// WithRetryMode. No retry begins more than two minutes after the start of the first attempt that failed. The repetition
+// of a request after a 429 is no retry: it needs no option, and does not count. The default is DefaultRetries.
 //
 // The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
-// be broken. Such a repetition counts as the same attempt, and not as a further request for the limits. Over HTTP/2 the
-// http.Transport repeats only requests that the server has not processed.
+// be broken. The transport does not notice such a repetition: it belongs to the same attempt, and the limits count only
+// one request. Over HTTP/2 the http.Transport repeats only requests that the server has not processed.
 func WithRetries(n int) Option {
 	return func(s *settings) { s.retrySettings.times = max(n, 0) }
 }
 
-// WithBackoff sets the first pause before another attempt. The pause doubles each time, up to maximum, and varies at
-// random by a quarter of the first pause. A longer Retry-After of a server error is obeyed up to the maximum. Zero or
-// less means the default, which is DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the
-// first pause.
+// WithBackoff sets the first pause before another attempt. The pause doubles each time, up to maximum. Then each pause
+// is made longer or shorter at random, by up to a quarter of the first pause. If a server error asks for a longer pause
+// with Retry-After, that is obeyed, up to maximum. Zero or less means the default, DefaultBackoff for first and
+// DefaultMaxBackoff for maximum. A maximum below first means first.
 func WithBackoff(first, maximum time.Duration) Option {
 	return func(s *settings) {
 		if first <= 0 {
@@ -69,41 +70,41 @@ func WithBackoff(first, maximum time.Duration) Option {
 }
 
 // WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
-// characters and enforce_nonce. The message can then be repeated after failures, see WithRetries, without appearing
-// twice: for a few minutes Discord responds to the second request with the message of the first one (Discord's
-// documentation). All attempts have the same nonce; so do the message in Discord's response and in its gateway event.
+// characters and enforce_nonce. The request can then be repeated after failures, see WithRetries, and the message
+// appears only once, because for a few minutes Discord responds to the second request with the message of the first one
+// (Discord's documentation). All attempts have the same nonce. The message in Discord's response and in its gateway
+// event has this nonce, too.
 //
-// A body is sent unchanged if its Content-Type or content is not a JSON object (such as a form with files), if it has a
-// "nonce" or "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, or has trailers, or if
-// there is no room for a copy, see WithBufferedBodies. Webhooks and interactions have no such nonces.
+// A body is sent unchanged if it is not a JSON object, or not of a JSON Content-Type (such as a form with files), if it
+// already has a "nonce" or "enforce_nonce", if it is encoded, larger than 1 MiB, can be sent only once or has trailers,
+// or if there is no room for a copy, see WithBufferedBodies. Discord has no such nonces for webhooks and interactions.
 func WithNonce() Option {
 	return func(s *settings) { s.retrySettings.nonce = true }
 }
 
-// RetryMode says which requests are repeated after a failure. Other values than the constants mean SafeRetries. All
-// modes repeat requests after a 429; to limit these repetitions, see buckets.ContextWithMaxWait.
+// RetryMode says which requests are repeated after a failure. Values other than the constants mean SafeRetries. In all
+// modes, requests are repeated after a 429; buckets.ContextWithMaxWait limits how long they wait for that.
 type RetryMode int
 
 const (
 	// SafeRetries repeats a request only if it does no harm when Discord processes it twice, see WithRetries. It is the
 	// default.
 	SafeRetries RetryMode = iota
-	// UnsafeRetries repeats all requests, also POST and PATCH. Discord may then process a request twice, so that a
-	// message appears twice.
+	// UnsafeRetries repeats all requests, also POST and PATCH. Discord may then process a request twice, and a message
+	// may appear twice.
 	UnsafeRetries
 	// NoRetries repeats no request, like WithRetries(0).
 	NoRetries
 )
 
-// WithRetryMode sets which requests are repeated after a failure.
-// ContextWithRetryMode overrides it for single requests.
+// WithRetryMode sets which requests are repeated after a failure. ContextWithRetryMode overrides it for one request.
 func WithRetryMode(mode RetryMode) Option {
 	return func(s *settings) { s.retrySettings.mode = mode }
 }
 
-// RetryError is the error of a request that got no response after all retries, or whose body can be sent only once. It
-// wraps the cause. A request that got a response returns that response unchanged, whatever its status, instead of a
-// RetryError.
+// RetryError is the error of a request that failed without a response after it was repeated, or that could not be
+// repeated because of its body or of a bound on retries. If an attempt got a response and no further attempt follows,
+// RoundTrip returns that response unchanged, whatever its status, and no RetryError.
 type RetryError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -111,7 +112,8 @@ type RetryError struct {
 	Attempts int
 	// Reason says why there was no further attempt.
 	Reason error
-	// Err is the error of the last attempt.
+	// Err is the error of the last attempt, or the error because of which the next attempt could not begin: of GetBody,
+	// or of the wait for a limit.
 	Err error
 }
 
@@ -119,10 +121,10 @@ func (e *RetryError) Error() string {
 	return fmt.Sprintf("%s failed after %d attempts, not repeated because %v: %v", e.Route, e.Attempts, e.Reason, e.Err)
 }
 
-// Unwrap returns the error of the last attempt and the reason, for errors.Is and errors.As.
+// Unwrap returns Err and Reason, for errors.Is and errors.As.
 func (e *RetryError) Unwrap() []error { return []error{e.Err, e.Reason} }
 
-// Timeout reports whether the last attempt took too long.
+// Timeout reports whether Err is a timeout.
 func (e *RetryError) Timeout() bool { return isTimeout(e.Err) }
 
 func isTimeout(err error) bool {
@@ -132,9 +134,10 @@ func isTimeout(err error) bool {
 
 // These are the reasons why a request is not repeated, see RetryError.
 var (
-	// ErrRetriesUsedUp means that the request was repeated as often as WithRetries allows.
+	// ErrRetriesUsedUp means that the request was already repeated as often as WithRetries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")
-	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the first failed attempt.
+	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the start of the first
+	// failed one.
 	ErrMaxRetryDuration = errors.New("the time for retries has passed")
 	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise a bound of
 	// WithBufferedBodies.
@@ -148,11 +151,11 @@ var (
 
 // retry counts the attempts of one request.
 type retry struct {
-	first    time.Time // when the first failed attempt was sent
+	first    time.Time // when the first attempt that failed was sent
 	latest   time.Time // when the latest attempt was sent
 	attempts int
-	failures int
-	asked    time.Duration // how long the latest response asks the client to wait, 0 if there is none
+	failures int           // retries so far
+	asked    time.Duration // the wait that the latest response asks for, 0 if there is none
 	backoff  *ratelimits.Backoff
 	again    bool // the next attempt follows a failure
 	reason   RetryReason
@@ -163,7 +166,7 @@ type retry struct {
 func (x *roundTrip) nextRetry(err error) (time.Duration, error) {
 	r, s := &x.retry, &x.retrySettings
 	select {
-	case <-x.request.Cancel: //lint:ignore SA1019 the base transport may have heeded it
+	case <-x.request.Cancel: //lint:ignore SA1019 the base transport may have ended the attempt because of it
 		return 0, errOver
 	default:
 	}
@@ -190,7 +193,7 @@ func (x *roundTrip) nextRetry(err error) (time.Duration, error) {
 		return 0, ErrMaxRetryDuration
 	}
 	if deadline, ok := x.request.Context().Deadline(); ok && time.Until(deadline) < pause {
-		return 0, errOver // the context would end during the pause
+		return 0, errOver // the deadline would pass during the pause
 	}
 	r.failures++
 	r.again = true
@@ -208,8 +211,9 @@ func retryReason(response *http.Response, err error) RetryReason {
 	return RetryConnection
 }
 
-// finish returns the outcome of the last attempt: its response unchanged, or its error. If the request was repeated, or
-// could have been, the error is a *RetryError with the number of attempts and the reason.
+// finish returns the outcome of the last attempt: its response unchanged, or its error. If the request was repeated
+// after a failure, or if only a bound on retries or its body prevented that, the error is a *RetryError with the number
+// of attempts and the reason.
 func (x *roundTrip) finish(response *http.Response, reason, err error) (*http.Response, error) {
 	if err == nil {
 		return response, nil
@@ -225,7 +229,8 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
-// acquireForRetry is acquireLease for an attempt after a failure. The attempt must begin within retryTime.
+// acquireForRetry is acquireLease for an attempt after a failure. It returns an error if the attempt cannot begin
+// within retryTime.
 func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
 	if o := buckets.OptionsOf(ctx); o.HasMaxWait {
@@ -247,7 +252,7 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) 
 	return lease, err
 }
 
-// safeToRepeat reports whether the server may process the request twice: that does no harm, or an option allows it.
+// safeToRepeat reports whether the request may be sent again, because that does no harm or because an option allows it.
 func (x *roundTrip) safeToRepeat(err error) bool {
 	mode := x.retrySettings.mode
 	if c := requestConfigOf(x.request.Context()); c.hasRetryMode {
@@ -264,8 +269,9 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 	return nonce
 }
 
-// repeatedBelow reports whether the base transport may have sent the request before the attempt that its error
-// describes. net/http repeats such requests by itself when an idle connection turns out to be dead.
+// repeatedBelow reports whether the base transport may have sent the request more than once, so that its error
+// describes only the last time. net/http repeats requests with these methods and headers when an idle connection turns
+// out to be dead.
 func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -274,13 +280,13 @@ func (x *roundTrip) repeatedBelow() bool {
 	return x.request.Header.Get("Idempotency-Key") != "" || x.request.Header.Get("X-Idempotency-Key") != ""
 }
 
-// enforcesNonce reports whether a nonce makes Discord create the message only once (Discord's documentation; nonces of
-// webhooks and interactions have no such effect).
+// enforcesNonce reports whether the request has a nonce with which Discord creates its message only once (Discord's
+// documentation). Nonces of webhooks and interactions have no such effect.
 func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false
 	}
-	fields, ok := decode[map[string]json.RawMessage](&x.body) // a struct would ignore the case of names
+	fields, ok := decode[map[string]json.RawMessage](&x.body) // a map, because a struct would accept names in any case
 	nonce := string(fields["nonce"])
 	return ok && string(fields["enforce_nonce"]) == "true" && nonce != "" && nonce != "null" && nonce != `""`
 }

@@ -15,7 +15,7 @@ import (
 //
 //	wait for a lease ── send ──┬── done
 //	     ▲                     ├── refused by a limit: again when the limiter allows it
-//	     └─────────────────────┴── failed: again after a pause, if that does no harm
+//	     └─────────────────────┴── failed: again after a pause, if a second attempt does no harm
 type roundTrip struct {
 	*Transport
 	hooks   *Hooks // the transport's hooks when the request began
@@ -31,7 +31,7 @@ type roundTrip struct {
 	retry retry
 	first attempt
 
-	refusalState *refusalState // nil before a 429, and with a manager
+	refusalState *refusalState // nil before the first 429, and always nil with a manager
 	times        times
 
 	redactedMajor string // "" until major is called
@@ -42,11 +42,11 @@ type outcome int
 
 const (
 	done    outcome = iota
-	refused         // a refusal by a limit, after which the request is sent again
+	refused         // refused by a limit, so that the request is sent again
 	failed          // a temporary server error, or no response
 )
 
-// run makes attempts until one of them is the last.
+// run makes attempts until one of them decides the outcome of the request.
 func (x *roundTrip) run() (*http.Response, error) {
 	for {
 		response, outcome, err := x.try()
@@ -108,14 +108,14 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 		x.callResponseHook(took, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
 	}
-	if response.StatusCode == http.StatusProxyAuthRequired { // a proxy's response: the server has not seen the request
+	if response.StatusCode == http.StatusProxyAuthRequired { // from a proxy: the server has not seen the request
 		lease.Return()
 	} else {
 		limits := x.parse(response, nil)
 		if limits.Class != ratelimits.ClassOK || x.mayRefuse(response.StatusCode) {
 			return x.handleRefusal(took, response, limits, lease)
 		}
-		x.credential.answered(response, now) // before Update, which lets waiting requests be sent
+		x.credential.answered(response, now) // before Update, because Update lets waiting requests be sent
 		x.retry.asked = limits.RetryAfter
 		lease.Update(limits)
 	}
@@ -135,7 +135,7 @@ func outcomeOf(response *http.Response) outcome {
 func (x *roundTrip) acquire() (buckets.Lease, error) {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
-	if x.manager == nil { // a limiter without Waited: all time in it counts as waiting
+	if x.manager == nil { // the limiter does not set Waited, so all time in it counts as waiting
 		defer measure(&x.times.waited)()
 	}
 	acquire := x.acquireLease
@@ -146,7 +146,7 @@ func (x *roundTrip) acquire() (buckets.Lease, error) {
 	return lease, whyStopped(ctx, err)
 }
 
-// acquireLease is acquire without the bound of retryTime. It also checks the credential before and after the wait.
+// acquireLease waits for a lease, without the bound of retryTime. It checks the credential before and after the wait.
 func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, err
@@ -166,8 +166,8 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	return lease, nil
 }
 
-// closeInPanic must be deferred in functions that call hooks. If a hook panics, it closes the response and lets the
-// panic continue.
+// closeInPanic must be deferred in functions that call hooks. If a hook panics, closeInPanic closes the response and
+// lets the panic continue.
 func closeInPanic(response *http.Response) {
 	if problem := recover(); problem != nil {
 		if response != nil {
@@ -177,8 +177,8 @@ func closeInPanic(response *http.Response) {
 	}
 }
 
-// sleep waits for d or until early is closed. It returns an error if the request or the transport ends first, or if the
-// credential starts to rest.
+// sleep waits for d, or until early is closed. It returns an error if before that the request's context ends, the
+// transport is closed, or the credential starts to rest.
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()

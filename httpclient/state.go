@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/internal/wire"
 )
 
-// errUsed is returned by RestoreState after the first request.
+// errUsed is returned by RestoreState if the transport already knows credentials, for example from responses.
 var errUsed = errors.New("transport has sent requests already: restore the state before the first request")
 
 const (
@@ -21,8 +21,8 @@ const (
 )
 
 // WithStateKey sets a secret with which WriteState hashes credentials and tokens, see buckets.WithStateKey. It applies
-// to the credentials that the transport itself remembers and to the state of its own manager; buckets.WithStateKey
-// would apply only to the latter.
+// to the credentials that the transport itself remembers, and to the state of the transport's own manager.
+// buckets.WithStateKey would apply only to the state of the manager.
 func WithStateKey(secret []byte) Option {
 	kept := wire.NewSecret(secret)
 	return func(s *settings) {
@@ -31,16 +31,17 @@ func WithStateKey(secret []byte) Option {
 	}
 }
 
-// WriteState writes everything that the next transport needs to continue. That includes the state of the transport's
-// own manager, see buckets.RESTBucketManager.WriteState, but not the state of a manager of WithLimiter. It includes the
-// credentials that have worked within a week, so that invented ones do not use up their budget, but not the credentials
-// that Discord has refused. RestoreState reads the state. Package statefile keeps it in a file.
+// WriteState writes a state with which the next transport, also of another process, can continue. The state includes
+// that of the transport's own manager, see buckets.RESTBucketManager.WriteState, but not that of a manager of
+// WithLimiter. It includes the credentials that have worked within the last week, so that invented credentials do not
+// use up their budget, but not the refusals of credentials. RestoreState reads the state. Package statefile keeps it in
+// a file.
 //
-// Write the state after Close or Shutdown: then the next transport continues exactly there. Write it at intervals
-// before that, too. The manager keeps its state at Close only if the state was written or restored before. If the
-// transport is never closed, the last written state is used; it may lack requests that were sent later. The state
-// contains no credential and no token, only keyed hashes, see WithStateKey. The errors are those of w, and
-// buckets.ErrClosed.
+// Write the state after Close or Shutdown, so that the next transport continues exactly there. Also write it at
+// intervals before that, for two reasons: the manager keeps its state at Close only if the state was written or
+// restored before, and a process that ends without Close leaves only the state that was written last. That state lacks
+// requests that were sent later. The state contains no credential and no token, only keyed hashes, see WithStateKey.
+// The errors are those of w, and buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
 	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {
@@ -79,7 +80,7 @@ func (t *Transport) RestoreState(r io.Reader) error {
 
 func (c *credentials) used() bool { return c.known.Size() > 0 }
 
-// encode returns the credentials that have worked, and when. managed says whether the state of a manager follows.
+// encode encodes which credentials have worked, and when. managed says whether the state of a manager follows.
 func (c *credentials) encode(managed bool) []byte {
 	key := c.key.Load()
 	b := append(wire.BeginBlock(stateKind, stateVersion), key.Salt[:]...)
@@ -112,7 +113,7 @@ func (c *credentials) decode(data []byte) (*credentialsState, error) {
 	s.managed = r.Flag()
 	for r.Flag() && len(s.accepted) < maxCredentials {
 		id := credentialID{CredentialKind(r.Byte()), r.Fixed()}
-		age := time.Duration(max(c.epoch.Unix()-int64(min(r.Number(), 1<<40)), 0)) // seconds; clocks may go back
+		age := time.Duration(max(c.epoch.Unix()-int64(min(r.Number(), 1<<40)), 0)) // seconds; the clock may have gone back
 		if age < provenFor/time.Second {
 			s.accepted[id] = -age * time.Second
 		}

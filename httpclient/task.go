@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// briefWait bounds waits for calls that return either at once or never.
+// briefWait bounds waits for calls that normally return at once but may never return.
 const briefWait = 100 * time.Millisecond
 
 // task is a call in a separate goroutine, so that its caller can stop waiting. It is used for reads and round trips,
-// whose code may not return when their body is closed or their context ends.
+// because these may not return when their body is closed or their context ends.
 type task[T any] struct {
 	over     chan struct{}
 	returned bool
@@ -53,21 +53,22 @@ func (t *task[T]) waitBriefly() bool {
 	}
 }
 
-// get waits for the call and returns its result. It panics if the call has panicked.
+// get waits for the call and returns its result. If the call has panicked, get panics with the same value. If the call
+// has ended its goroutine (runtime.Goexit), get ends the goroutine of its caller.
 func (t *task[T]) get() T {
 	<-t.over
 	switch {
 	case t.returned:
 	case t.problem != nil:
 		panic(t.problem)
-	default: // the call has called Goexit, as t.FailNow does
+	default: // the call has called Goexit, for example through FailNow in a test
 		runtime.Goexit()
 	}
 	return t.result
 }
 
-// leave lets the call go on without waiting for it. late is called with the result of the call, the zero value after a
-// panic.
+// leave lets the call go on without waiting for it. When the call ends, late gets its result, which is the zero value
+// after a panic or Goexit.
 func (t *task[T]) leave(late func(T)) {
 	go func() {
 		<-t.over

@@ -15,13 +15,13 @@ import (
 
 // Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster.
 // NewTransport returns a Transport; the zero value cannot be used. It is safe for concurrent use. In tests with
-// testing/synctest make a Transport in each bubble, because its manager has timers.
+// testing/synctest, make the Transport inside the bubble, because its manager has timers.
 type Transport struct {
 	base     http.RoundTripper
-	ownsBase bool
+	ownsBase bool // whether newBase made the base
 	limiter  Limiter
 	manager  *buckets.RESTBucketManager // the limiter if it is a manager, otherwise nil
-	owned    bool
+	owned    bool                       // whether the manager is the transport's own
 	behaviour
 	hooks        atomic.Pointer[Hooks] // never nil
 	credentials  *credentials
@@ -39,10 +39,10 @@ type Transport struct {
 
 // NewTransport returns a transport that is ready for use. Close it when you no longer need it: until then its manager
 // runs a goroutine that evicts idle buckets. Options are applied in order. A later option of the same name replaces an
-// earlier one; only WithBuckets, WithMaxRateLimit and WithAPI add to the earlier ones.
+// earlier one, except that WithBuckets, WithAPI, and WithDialect for another server add to the earlier ones.
 //
-// NewTransport does not fail. With options that exclude each other or that the manager cannot use, every request fails
-// with ErrOptions.
+// NewTransport does not fail. If options exclude each other, or if the manager cannot use an option, every request
+// fails with ErrOptions.
 func NewTransport(options ...Option) *Transport {
 	s := defaults()
 	for _, option := range options {
@@ -76,12 +76,12 @@ func NewTransport(options ...Option) *Transport {
 
 // Pings find a dead HTTP/2 connection before a request is lost on it.
 const (
-	pingAfter   = 15 * time.Second // the time without anything from the server
+	pingAfter   = 15 * time.Second // after this time in which nothing arrived from the server
 	pingTimeout = 5 * time.Second
 )
 
-// newBase returns a copy of http.DefaultTransport that also pings idle HTTP/2 connections, and true. If a program has
-// replaced http.DefaultTransport by another type, newBase returns the replacement, and false.
+// newBase returns a copy of http.DefaultTransport that also pings silent HTTP/2 connections, and true. If the program
+// has replaced http.DefaultTransport by a value of another type, newBase returns that value, and false.
 func newBase() (base http.RoundTripper, isOwn bool) {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -100,12 +100,12 @@ func isNil(l Limiter) bool {
 	return l == nil || ok && m == nil
 }
 
-// Manager returns the manager that decides when requests may be sent, nil if WithLimiter set a limiter of another type.
+// Manager returns the manager that decides when requests are sent, nil if WithLimiter set a limiter of another type.
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// manager of WithLimiter stays open, and requests that wait in that manager go on waiting. Closing again does nothing;
-// the error is always nil.
+// limiter of WithLimiter stays open, and requests that wait in that limiter go on waiting. Closing again does nothing.
+// The error is always nil.
 func (t *Transport) Close() error {
 	t.requests.Closing()
 	t.end()
@@ -119,15 +119,16 @@ func (t *Transport) Close() error {
 	return t.manager.Close()
 }
 
-// Shutdown rejects new requests, with an error that matches buckets.ErrClosed, waits until all earlier calls of
-// RoundTrip have returned, and closes the transport. Requests that wait, for a limit or for another attempt, may still
-// be sent. If the context ends first, Shutdown closes the transport at once, as Close does, and returns the context's
-// error. Shutdown does not wait for the bodies of responses; Close does not cut them off. Shutdown neither rejects
-// requests to hosts that are not limited nor waits for them. A redirect that http.Client follows is a new request.
+// Shutdown rejects new requests with an error that matches buckets.ErrClosed, waits until all earlier calls of
+// RoundTrip have returned, and closes the transport. Meanwhile, requests that wait for a limit or for another attempt
+// are still sent. If the context ends first, Shutdown closes the transport at once, as Close does, and returns the
+// context's error. Shutdown does not wait for the bodies of responses, which can still be read afterwards. Shutdown
+// neither rejects requests to hosts that are not limited nor waits for them. A redirect that http.Client follows is a
+// new request, and is rejected.
 //
-// Then Shutdown shuts down the manager, too, see buckets.RESTBucketManager.Shutdown, unless it is the manager of
-// WithLimiter. Shutdown can be called more than once, also at the same time. If Close or another call of Shutdown cuts
-// off a waiting request, Shutdown returns buckets.ErrClosed.
+// Before Shutdown closes the transport, it shuts down the transport's own manager, see
+// buckets.RESTBucketManager.Shutdown, but not a limiter of WithLimiter. Shutdown can be called more than once, also at
+// the same time. If Close or another call of Shutdown cuts off a waiting request, Shutdown returns buckets.ErrClosed.
 func (t *Transport) Shutdown(ctx context.Context) error {
 	err := t.requests.Wait(ctx, t.life.Done())
 	if err == nil && t.owned {
@@ -143,23 +144,24 @@ func (t *Transport) Shutdown(ctx context.Context) error {
 func (t *Transport) sinceMade() time.Duration { return time.Since(t.epoch) }
 
 // ResetCredential lets an Authorization that rests after 401s be used again at once, on all routes. Pass the whole
-// value of the header ("Bot …"). Responses to requests in flight do not make it rest again. A new token needs no reset.
+// value of the header ("Bot …"). Responses to requests that are in flight now do not make the Authorization rest again.
+// A new token needs no reset.
 func (t *Transport) ResetCredential(authorization string) {
 	if authorization != "" {
 		t.credentials.reset(t.credentials.idOf(CredentialAuthorization, authorization))
 	}
 }
 
-// HasSucceeded reports whether Discord has accepted this Authorization within a week, for a request that needs one, in
-// this process or in a process whose state was restored. Authorizations without a success share a part of the budget of
-// invalid requests: see buckets.Request.Unproven.
+// HasSucceeded reports whether Discord has accepted this Authorization within the last week for a request that needs
+// one, in this process or in a process whose state was restored. All Authorizations without such a success have one
+// common share of the budget of invalid requests, see buckets.Request.Unproven.
 func (t *Transport) HasSucceeded(authorization string) bool {
 	return t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
 }
 
-// LiftHolds ends all effects of earlier refusals: rests of credentials, waits after 429s, and the holds of the limiter
-// if it has a LiftHolds method. Every manager has this method, also a manager of WithLimiter. New responses count as
-// usual.
+// LiftHolds ends the effects of earlier refusals: rests of credentials, waits of the transport after 429s, and the
+// holds of the limiter if the limiter has a method LiftHolds. Every manager has this method, see
+// buckets.RESTBucketManager.LiftHolds. New responses count as usual.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll()
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
@@ -168,47 +170,51 @@ func (t *Transport) LiftHolds() {
 	t.liftSignal.lift()
 }
 
-// CloseIdleConnections calls the base transport's method of the same name, if it has one. http.Client calls it.
+// CloseIdleConnections calls the method of the same name of the base transport, if there is one.
+// http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip waits until the request may be sent, sends it, and returns its response at once. After a 429 it waits and
-// sends the request again; the request keeps its place in the queue. After a temporary failure it repeats the request
-// if that does no harm, see WithRetries.
+// RoundTrip waits until the request may be sent, sends it, and returns its response at once. After a 429, RoundTrip
+// waits and sends the request again, and the request keeps its place in the queue. After a temporary failure, RoundTrip
+// repeats the request if that does no harm, see WithRetries.
 //
-// This applies to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI. Requests to
-// other hosts, their responses and errors are passed on unchanged, also after Close, and do not affect what is known
-// about Discord. If a limited host redirected a request to another host, credentials, cookies and the Referer are
-// removed from the request.
+// This applies to requests to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI.
+// Requests to other hosts, their responses and their errors are passed on unchanged, also after Close, and do not
+// affect what is known about limits. The only change is that credentials, cookies and the Referer are removed from a
+// request that a limited host redirected to another host.
 //
-// A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response
-// is returned unchanged and without waiting for its body. The first 4 KiB of the body of a 401 without the header Via,
-// and of a webhook's 404, are inspected as they arrive, to learn whether Discord has refused the credential. If the
-// caller closes the body earlier, Close waits at most 100 ms for these bytes. A caller that sets Accept-Encoding gets
-// the body unchanged; gzip and deflate are decoded only for the inspection, and bodies with other encodings are not
-// inspected. A 407 comes from a proxy, and does not affect credentials.
+// A 429 is returned only if the request cannot be repeated because its body can be sent only once. A response that is
+// returned is unchanged, unless WithoutRateLimitHeaders is used. RoundTrip does not wait for the body of the response,
+// except after a 429, or after a status of another Dialect that may be a refusal. The first 4 KiB of the body of a 401
+// without the header Via, and of a webhook's 404, are inspected as they arrive, to learn whether Discord has refused
+// the credential. If the caller closes such a body before that, Close waits at most 100 ms for these bytes. A caller
+// that sets Accept-Encoding gets the body unchanged; gzip and deflate are decoded only for the inspection, and bodies
+// with other encodings are not inspected. A 407 comes from a proxy, and does not affect credentials.
 //
-// The errors are those of the base transport, in a *RetryError if the request was repeated or should have been, and
-//   - those of buckets.RESTBucketManager.Acquire, for requests that wait too long
+// The errors are those of the base transport, wrapped in a *RetryError if the request was repeated after a failure, or
+// if only its body or a bound on retries prevented that, and
+//   - those of buckets.RESTBucketManager.Acquire, for example for requests that would wait too long
 //   - *ratelimits.SupersededError if a newer request took the place of this one, see ContextWithLatest
 //   - *ratelimits.EdgeError after a refusal that does not say when to retry
 //   - *AttemptTimeoutError if an attempt made no progress for too long
-//   - *CredentialError if Discord has refused the credential. Requests that wait get it at once, too. After a 401 an
-//     Authorization rests for ten minutes on that route with that channel, guild or webhook. After 401s of two routes
-//     without a success between them it rests everywhere. See ResetCredential
+//   - *CredentialError if Discord has refused the credential. Requests that already wait get this error at once, too.
+//     After a 401 an Authorization is not used for ten minutes on that route with that channel, guild or webhook. After
+//     401s on two routes, with no success between them, it is not used for any request. See ResetCredential
 //   - *routes.PathError for a malformed path or method
-//   - ErrOptions for options of NewTransport that exclude each other or cannot be used
+//   - ErrOptions if options of NewTransport exclude each other or cannot be used
 //
-// The request is not modified, and its body is always closed, even during a read if the context ends. If closing the
-// body does not end the read, RoundTrip returns before the read ends, as the contract of http.RoundTripper allows. A
-// request that waits is ended only by its context; the deprecated Request.Cancel is left to the base transport. A
-// response with status 101, and a response whose body is an io.Writer, is returned as the base transport returned it.
+// The request is not modified, and its body is always closed. If the context ends while the body is being read, it is
+// closed during the read. If that does not end the read, RoundTrip returns before the read ends, as the contract of
+// http.RoundTripper allows. The deprecated Request.Cancel does not end a wait for a limit; only the base transport and
+// the decision about a retry heed it. If a response has the status 101, or its body is an io.Writer, the body is
+// returned as the base transport returned it.
 //
-// Requests whose bodies set the same fields share a hidden limit on those fields. The field names are read from bodies
-// whose Content-Type is JSON or missing.
+// Discord has hidden limits on some fields of bodies, such as a channel's name. To know which requests share such a
+// limit, the transport reads the field names from bodies whose Content-Type is JSON or missing.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if t.invalid != nil {
 		closeBody(request)
@@ -238,7 +244,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		Server: server, Route: route, Authorization: authorization, Supersedes: supersedes(request.Context(), route),
 	}
 	if t.manager != nil {
-		t.manager.Begin(&x.ask) // reading the body may take long
+		t.manager.Begin(&x.ask) // now, because reading the body may take long
 	}
 	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()
@@ -267,7 +273,7 @@ func (x *roundTrip) do() (*http.Response, error) {
 	return x.run()
 }
 
-// prepare sets the limiter's request, the credential, and the headers that are sent.
+// prepare sets the headers that are sent, the credential, and the Authorization for the limiter.
 func (x *roundTrip) prepare() {
 	x.header = x.request.Header
 	if withheld := x.withheld(x.ask.Route); len(withheld) > 0 {
@@ -287,7 +293,7 @@ func (t *Transport) maxRateLimit() time.Duration {
 	return t.manager.MaxRateLimit()
 }
 
-// match returns the request's route, or buckets.ErrClosed after Close.
+// match returns the request's route. After Close it returns buckets.ErrClosed.
 func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	if t.life.Err() != nil {
 		return routes.CompiledRoute{}, buckets.ErrClosed
