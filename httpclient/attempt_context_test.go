@@ -40,7 +40,7 @@ func forEachParent(t *testing.T, test func(t *testing.T, parent context.Context)
 // error.
 type deriver struct {
 	contexts []context.Context
-	answer   func(*http.Request) (*http.Response, error) // nil: wait
+	answer   responder // nil: wait
 }
 
 func (d *deriver) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -81,12 +81,11 @@ func TestWhatTheTransportBelowDerivesEndsWithTheTimeOfTheAttempt(t *testing.T) {
 func TestWhatTheTransportBelowDerivesEndsWithTheBody(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		below := &deriver{answer: answer(http.StatusOK, "done")}
-		response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(parent))
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, below), newMessage(t).WithContext(parent))
 		for _, ctx := range below.contexts {
 			require.NoError(t, ctx.Err(), "the body is still to be read")
 		}
-		_, err = io.ReadAll(response.Body)
+		_, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
 		below.assertEnded(t, context.Canceled)
 	})

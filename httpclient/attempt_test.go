@@ -19,8 +19,7 @@ import (
 
 func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 	t.Helper()
-	var timeout *httpclient.AttemptTimeoutError
-	require.ErrorAs(t, err, &timeout)
+	timeout := errorAs[*httpclient.AttemptTimeoutError](t, err)
 	assert.Equal(t, "POST /channels/{channel_id}/messages", timeout.Route)
 	assert.Equal(t, after, timeout.After)
 	assert.True(t, timeout.Timeout())
@@ -30,41 +29,38 @@ func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 }
 
 func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		options []httpclient.Option
 		takes   time.Duration
 		after   time.Duration // 0: the request is answered
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"in time":             {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 999 * time.Millisecond, 0},
 		"too late":            {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 1001 * time.Millisecond, time.Second},
 		"by default in time":  {nil, 14999 * time.Millisecond, 0},
 		"by default too late": {nil, 15001 * time.Millisecond, 15 * time.Second},
 		"no bound":            {[]httpclient.Option{httpclient.WithAttemptTimeout(0)}, 24 * time.Hour, 0},
 		"negative, no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusOK, "done"))
-			below.takes = c.takes
-			transport := newTransport(t, below, c.options...)
-			sent := send(transport, newMessage(t)).wait()
-			if c.after == 0 {
-				assertStatus(t, http.StatusOK, sent)
-				assert.Equal(t, "done", sent.body)
-				assert.Equal(t, c.takes, sent.took)
-				return
-			}
-			assertAttemptTimeout(t, c.after, sent.err)
-			assert.Equal(t, c.after, sent.took)
-			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "the server may have processed the request")
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusOK, "done"))
+		below.takes = c.takes
+		transport := newTransport(t, below, c.options...)
+		sent := send(transport, newMessage(t)).wait()
+		if c.after == 0 {
+			assertStatus(t, http.StatusOK, sent)
+			assert.Equal(t, "done", sent.body)
+			assert.Equal(t, c.takes, sent.took)
+			return
+		}
+		assertAttemptTimeout(t, c.after, sent.err)
+		assert.Equal(t, c.after, sent.took)
+		assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "the server may have processed the request")
 
-			_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
-			var outer *url.Error
-			require.ErrorAs(t, err, &outer)
-			assert.True(t, outer.Timeout())
-			assertAttemptTimeout(t, c.after, err)
-		})
-	}
+		_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
+		outer := errorAs[*url.Error](t, err)
+		assert.True(t, outer.Timeout())
+		assertAttemptTimeout(t, c.after, err)
+	})
 }
 
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
@@ -80,8 +76,7 @@ func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 
 func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 	read := func(t *testing.T, below http.RoundTripper, r *http.Request, want string) error {
-		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)).RoundTrip(r)
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), r)
 		start := time.Now()
 		content, err := io.ReadAll(response.Body)
 		if err == nil {
@@ -97,8 +92,7 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 		assertAttemptTimeout(t, 2*time.Second,
 			read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusBadRequest, "{}", time.Second)), newMessage(t), "{}"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		err := read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t).WithContext(ctx), "")
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
@@ -106,12 +100,12 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 }
 
 func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
-	t.Parallel()
 	mine := errors.New("my own reason")
-	for name, c := range map[string]struct {
+	type story struct {
 		end  func(ctx context.Context) (context.Context, context.CancelFunc)
 		want error
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Second)
 		}, context.DeadlineExceeded},
@@ -123,20 +117,18 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 		"with a reason": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeoutCause(ctx, time.Second, mine)
 		}, mine},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusOK, ""))
-			below.takes = time.Minute
-			ctx, cancel := c.end(t.Context())
-			defer cancel()
-			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)),
-				getChannel(t).WithContext(ctx)).wait()
-			assert.ErrorIs(t, sent.err, c.want)
-			assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
-			assert.Equal(t, time.Second, sent.took)
-			assert.Len(t, below.requests(), 1)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusOK, ""))
+		below.takes = time.Minute
+		ctx, cancel := c.end(t.Context())
+		defer cancel()
+		sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)),
+			getChannel(t).WithContext(ctx)).wait()
+		assert.ErrorIs(t, sent.err, c.want)
+		assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
+		assert.Equal(t, time.Second, sent.took)
+		assert.Len(t, below.requests(), 1)
+	})
 }
 
 // When an attempt is over, neither its context nor its timer may be kept in memory.
@@ -157,8 +149,7 @@ func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 	for name, end := range finish {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "done"))
-			response, err := newTransport(t, below).RoundTrip(getChannel(t))
-			require.NoError(t, err)
+			response := roundTrip(t, newTransport(t, below), getChannel(t))
 			attempt := below.requests()[0].request.Context()
 			assert.NoError(t, attempt.Err(), "the body is still to be read")
 			end(t, response)
@@ -178,8 +169,7 @@ func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 func TestAResponseWithoutABodyKeepsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answerWith(http.StatusNoContent, func() io.ReadCloser { return http.NoBody }))
-		response, err := newTransport(t, below).RoundTrip(getChannel(t))
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, below), getChannel(t))
 		assert.Equal(t, http.NoBody, response.Body)
 		assert.Error(t, below.requests()[0].request.Context().Err())
 	})
@@ -190,8 +180,7 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 		body := io.NopCloser(strings.NewReader("done"))
 		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return body }))
 		r := getChannel(t)
-		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(0)).RoundTrip(r)
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, below, httpclient.WithAttemptTimeout(0)), r)
 		assert.Equal(t, body, response.Body)
 		assert.Same(t, r, response.Request)
 		assert.Equal(t, r.Context(), below.requests()[0].request.Context())

@@ -22,7 +22,7 @@ type step struct {
 func sendAll(t *testing.T, steps ...step) (transport *httpclient.Transport) {
 	t.Helper()
 	var sent atomic.Int32
-	transport = newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport = newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 		n := int(sent.Add(1))
 		if n > len(steps) {
 			return answer(http.StatusOK, "{}")(r)
@@ -46,12 +46,12 @@ func sendAll(t *testing.T, steps ...step) (transport *httpclient.Transport) {
 }
 
 func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
-	t.Parallel()
 	const soon, late = 100 * time.Millisecond, 10 * time.Second
-	for name, c := range map[string]struct {
+	type story struct {
 		steps   []step
 		stopped bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"no success":                             {[]step{{"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
 		"between the 401s":                       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
 		"before the 401s":                        {[]step{{"/users/1", soon, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
@@ -82,39 +82,35 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 		"a success with a token in the path": {
 			[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true,
 		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			transport := sendAll(t, c.steps...)
-			if c.stopped {
-				assert.True(t, lookup(t, transport, http.MethodGet, "/api/v10/users/@me/guilds").Everywhere)
-			} else {
-				assertStatus(t, http.StatusOK, send(transport, getting(t, "/users/@me/guilds")))
-			}
-		})
-	}
+	}, func(t *testing.T, c story) {
+		transport := sendAll(t, c.steps...)
+		if c.stopped {
+			assert.True(t, lookup(t, transport, http.MethodGet, "/api/v10/users/@me/guilds").Everywhere)
+		} else {
+			assertStatus(t, http.StatusOK, send(transport, getting(t, "/users/@me/guilds")))
+		}
+	})
 }
 
 // An Authorization that is stopped in one place is used there again once a request succeeds that was sent after the
 // latest refused one. The order of the responses does not matter.
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
-	t.Parallel()
 	const path = "/guilds/1"
-	for name, c := range map[string]struct {
+	type story struct {
 		steps  []step
 		status int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"sent after the 401": {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, 200},
 		"sent before the last of two 401s": {
 			[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, 401,
 		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			transport := sendAll(t, c.steps...)
-			if c.status == http.StatusOK {
-				assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
-			} else {
-				assert.Equal(t, c.status, lookup(t, transport, http.MethodGet, "/api/v10"+path).Status)
-			}
-		})
-	}
+	}, func(t *testing.T, c story) {
+		transport := sendAll(t, c.steps...)
+		if c.status == http.StatusOK {
+			assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
+		} else {
+			assert.Equal(t, c.status, lookup(t, transport, http.MethodGet, "/api/v10"+path).Status)
+		}
+	})
 }

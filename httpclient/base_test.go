@@ -20,7 +20,7 @@ import (
 // If a transport below returns neither a response nor an error, http.Client returns an error; so must the transport.
 func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
 	t.Parallel()
-	transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { return nil, nil }))
+	transport := newTransport(t, responder(func(*http.Request) (*http.Response, error) { return nil, nil }))
 	assert.NotPanics(t, func() {
 		_, err := transport.RoundTrip(newMessage(t))
 		assert.Error(t, err)
@@ -32,7 +32,7 @@ func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
 func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t,
-		roundTripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
+		responder(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
 	// The second request is sent by another goroutine.
 	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} {
 		over, returned := make(chan struct{}), false
@@ -56,7 +56,7 @@ func TestAResponseThatComesWithAnErrorIsClosed(t *testing.T) {
 				response, _ := answerWith(http.StatusOK, func() io.ReadCloser { return bodies.open(endless{}) })(r)
 				return response, io.ErrUnexpectedEOF
 			}
-			for _, first := range []func(*http.Request) (*http.Response, error){
+			for _, first := range []responder{
 				both,
 				func(*http.Request) (*http.Response, error) { return new(http.Response), io.ErrUnexpectedEOF },
 			} {
@@ -94,44 +94,42 @@ func TestAResponseWithoutHeadersDoesNoHarm(t *testing.T) {
 // repeating the request. Later requests are sent as usual. The lost request stays charged if the server may have
 // counted it.
 func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
-	t.Parallel()
 	before := discordsim.Fault{Connection: discordsim.ConnectionLostBefore}
 	after := discordsim.Fault{Connection: discordsim.ConnectionLostAfter}
-	for name, c := range map[string]struct {
+	type story struct {
 		fault discordsim.Fault
 		nth   []int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"the first request of all, before it was counted":  {before, []int{1}},
 		"the first request of all, after it was counted":   {after, []int{1}},
 		"before it was counted":                            {before, []int{3}},
 		"after it was counted":                             {after, []int{3}},
 		"twice in a row, and then the one after the reset": {after, []int{3, 4, 6}},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			c.fault.Nth = c.nth
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), c.fault))
-			// HTTP over in-memory connections, so that a connection really breaks.
-			below := &http.Transport{DialContext: server.DialContext}
-			transport := newTransport(t, below)
-			t.Cleanup(below.CloseIdleConnections)
-			client := &http.Client{Transport: transport}
+	}, func(t *testing.T, c story) {
+		c.fault.Nth = c.nth
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), c.fault))
+		// HTTP over in-memory connections, so that a connection really breaks.
+		below := &http.Transport{DialContext: server.DialContext}
+		transport := newTransport(t, below)
+		t.Cleanup(below.CloseIdleConnections)
+		client := &http.Client{Transport: transport}
 
-			lost := 0
-			for range 12 {
-				response, err := client.Do(newMessage(t))
-				if err != nil {
-					lost++
-					continue
-				}
-				require.NoError(t, response.Body.Close())
-				assert.Equal(t, http.StatusOK, response.StatusCode)
+		lost := 0
+		for range 12 {
+			response, err := client.Do(newMessage(t))
+			if err != nil {
+				lost++
+				continue
 			}
-			assert.Equal(t, len(c.nth), lost)
-			assert.EqualValues(t, len(c.nth), transport.Manager().Stats().Lost)
-			assert.Zero(t, server.Report().Refused.Total())
-			assertNothingHeld(t, transport)
-		})
-	}
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, http.StatusOK, response.StatusCode)
+		}
+		assert.Equal(t, len(c.nth), lost)
+		assert.EqualValues(t, len(c.nth), transport.Manager().Stats().Lost)
+		assert.Zero(t, server.Report().Refused.Total())
+		assertNothingHeld(t, transport)
+	})
 }
 
 // One test over real sockets. It asserts nothing about how long the requests take.

@@ -19,7 +19,6 @@ import (
 // All bodies are closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
 // transport below closes the request bodies that it gets; the caller closes the response that it gets.
 func TestAllBodiesAreClosed(t *testing.T) {
-	t.Parallel()
 	ok := answer(http.StatusOK, "{}")
 	subLimit := refusal429(`{"retry_after":1}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
 	type prepare func(t *testing.T, transport *httpclient.Transport, r *http.Request)
@@ -55,12 +54,13 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		*r = *r.WithContext(ctx)
 	}
 
-	for name, c := range map[string]struct {
-		answers []func(*http.Request) (*http.Response, error)
+	type story struct {
+		answers []responder
 		prepare prepare
 		keep    int64
 		status  int // 0: an error is returned
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"success":                              {answers: answers(ok), status: 200},
 		"success, kept in memory":              {answers: answers(ok), prepare: single, keep: 100, status: 200},
 		"success, too large to keep":           {answers: answers(ok), prepare: single, keep: 3, status: 200},
@@ -87,41 +87,37 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		}, keep: 100},
 		"not a path of Discord's": {answers: answers(ok), prepare: wrongPath},
 		"another host's path":     {answers: answers(ok), prepare: cdn, status: 200},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			var requests, responses ledger
-			below := newScript(c.answers...)
-			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-				response, err := below.RoundTrip(r)
-				if err == nil {
-					response.Body = struct {
-						io.Reader
-						io.Closer
-					}{response.Body, responses.open(nil)}
-				}
-				return response, err
-			}), httpclient.WithMaxBufferedBody(c.keep))
-
-			open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
-			r := newMessage(t)
-			r.Body, r.GetBody = open(), func() (io.ReadCloser, error) { return open(), nil }
-			if c.prepare != nil {
-				c.prepare(t, transport, r)
-			}
-			response, err := transport.RoundTrip(r)
-			status := 0
+	}, func(t *testing.T, c story) {
+		var requests, responses ledger
+		below := newScript(c.answers...)
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			response, err := below.RoundTrip(r)
 			if err == nil {
-				status = response.StatusCode
-				assert.NoError(t, response.Body.Close())
+				response.Body = struct {
+					io.Reader
+					io.Closer
+				}{response.Body, responses.open(nil)}
 			}
-			assert.Equal(t, c.status, status, "%v", err)
-			synctest.Wait()
-			requests.assertClosed(t)
-			assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
-		})
-	}
+			return response, err
+		}), httpclient.WithMaxBufferedBody(c.keep))
+
+		open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
+		r := newMessage(t)
+		r.Body, r.GetBody = open(), func() (io.ReadCloser, error) { return open(), nil }
+		if c.prepare != nil {
+			c.prepare(t, transport, r)
+		}
+		response, err := transport.RoundTrip(r)
+		status := 0
+		if err == nil {
+			status = response.StatusCode
+			assert.NoError(t, response.Body.Close())
+		}
+		assert.Equal(t, c.status, status, "%v", err)
+		synctest.Wait()
+		requests.assertClosed(t)
+		assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
+	})
 }
 
-func answers(list ...func(*http.Request) (*http.Response, error)) []func(*http.Request) (*http.Response, error) {
-	return list
-}
+

@@ -25,12 +25,12 @@ func unreplayable(r *http.Request, body io.Reader, length int64) *http.Request {
 }
 
 func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
-	t.Parallel()
 	content := strings.Repeat("0123456789", 100)
-	for name, c := range map[string]struct {
+	type story struct {
 		option httpclient.Option
 		length int64
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"known to be too long":   {httpclient.WithMaxBufferedBody(999), 1000},
 		"found to be too long":   {httpclient.WithMaxBufferedBody(999), -1},
 		"a byte in memory":       {httpclient.WithMaxBufferedBody(1), -1},
@@ -38,30 +38,27 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 		"nothing kept, negative": {httpclient.WithMaxBufferedBody(-5), 1000},
 		"known to have no room":  {httpclient.WithMaxBufferedTotal(999), 1000},
 		"found to have no room":  {httpclient.WithMaxBufferedTotal(999), -1},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
-			var log bytes.Buffer
-			transport := newTransport(t, below, c.option, httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			var bodies ledger
-			r := unreplayable(newMessage(t), strings.NewReader(content), c.length)
-			r.Body = bodies.open(r.Body)
-			sent := send(transport, r).wait()
-			assertStatus(t, http.StatusTooManyRequests, sent)
-			assert.Zero(t, sent.took, "the 429 is returned at once")
-			assert.JSONEq(t, `{"message":"You are being rate limited.","retry_after":1,"global":false}`, sent.body)
-			bodies.assertClosed(t)
-			require.Len(t, below.requests(), 1)
-			assert.Equal(t, content, below.requests()[0].body)
-			assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
-			assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
+	}, func(t *testing.T, c story) {
+		below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
+		var log bytes.Buffer
+		transport := newTransport(t, below, c.option, httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		r := unreplayable(newMessage(t), strings.NewReader(content), c.length)
+		bodies := track(r)
+		sent := send(transport, r).wait()
+		assertStatus(t, http.StatusTooManyRequests, sent)
+		assert.Zero(t, sent.took, "the 429 is returned at once")
+		assert.JSONEq(t, `{"message":"You are being rate limited.","retry_after":1,"global":false}`, sent.body)
+		bodies.assertClosed(t)
+		require.Len(t, below.requests(), 1)
+		assert.Equal(t, content, below.requests()[0].body)
+		assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
+		assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
 
-			// The 429 was returned, but the next request waits as it asked.
-			next := send(transport, newMessage(t))
-			assertStatus(t, http.StatusOK, next)
-			assertTook(t, time.Second, next.took)
-		})
-	}
+		// The 429 was returned, but the next request waits as it asked.
+		next := send(transport, newMessage(t))
+		assertStatus(t, http.StatusOK, next)
+		assertTook(t, time.Second, next.took)
+	})
 }
 
 func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
@@ -70,7 +67,7 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 		t.Run(strconv.FormatInt(maxBufferedBody, 10), func(t *testing.T) {
 			t.Parallel()
 			text := &counted{Reader: strings.NewReader("hello")}
-			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 				assert.Equal(t, 1, text.read, "one byte is read to see that the source gives any")
 				defer r.Body.Close()
 				content, err := io.ReadAll(r.Body)

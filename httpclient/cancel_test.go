@@ -19,7 +19,6 @@ import (
 // One request is cancelled after a second, while it waits for much longer. Two more requests wait behind it and must be
 // sent.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
 	slow := discordsim.Fault{Nth: []int{1}, Delay: 5 * time.Second}
 	slowBody := discordsim.Fault{Nth: []int{1}, BodyDelay: 5 * time.Second}
 	ban := discordsim.EdgeBan{Until: 5 * time.Second}
@@ -37,11 +36,12 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	banned := unlimited
 	banned.Edge = []discordsim.EdgeBan{ban}
 
-	for name, c := range map[string]struct {
+	type story struct {
 		config discordsim.Config
 		global int
 		ahead  int // number of requests before it
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"while the route is discovered":            {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
 		"in its bucket's queue":                    {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
 		"deep in its bucket's queue":               {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 3},
@@ -56,43 +56,41 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 		"in flight":                 {config: everything(discordsim.Fixed(5, time.Second), slow)},
 		"while its answer is read":  {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
 		"while its refusal is read": {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, c.config)
-			global := c.global
-			if global == 0 {
-				global = buckets.DefaultGlobalLimit
-			}
-			transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour),
-				httpclient.WithBuckets(buckets.WithGlobalLimit(global)))
-			var others []*call
-			for range c.ahead {
-				others = append(others, send(transport, rename(t)))
-				synctest.Wait()
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			victim := send(transport, rename(t).WithContext(ctx))
+	}, func(t *testing.T, c story) {
+		server := newDiscord(t, c.config)
+		global := c.global
+		if global == 0 {
+			global = buckets.DefaultGlobalLimit
+		}
+		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour),
+			httpclient.WithBuckets(buckets.WithGlobalLimit(global)))
+		var others []*call
+		for range c.ahead {
+			others = append(others, send(transport, rename(t)))
 			synctest.Wait()
-			for range 2 {
-				others = append(others, send(transport, rename(t)))
-				synctest.Wait()
-			}
-			time.Sleep(time.Second)
-			require.False(t, victim.over(), "the request should still wait")
-			cancel()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		victim := send(transport, rename(t).WithContext(ctx))
+		synctest.Wait()
+		for range 2 {
+			others = append(others, send(transport, rename(t)))
 			synctest.Wait()
-			require.True(t, victim.over(), "RoundTrip does not return")
-			require.ErrorIs(t, victim.err, context.Canceled)
+		}
+		time.Sleep(time.Second)
+		require.False(t, victim.over(), "the request should still wait")
+		cancel()
+		synctest.Wait()
+		require.True(t, victim.over(), "RoundTrip does not return")
+		require.ErrorIs(t, victim.err, context.Canceled)
 
-			assertStatus(t, http.StatusOK, others...)
-			assertNothingHeld(t, transport)
-			time.Sleep(20 * time.Minute)
-			later := send(transport, rename(t))
-			assertStatus(t, http.StatusOK, later)
-			assert.Less(t, later.took, slack)
-			assert.Zero(t, server.Report().Avoidable.Total())
-		})
-	}
+		assertStatus(t, http.StatusOK, others...)
+		assertNothingHeld(t, transport)
+		time.Sleep(20 * time.Minute)
+		later := send(transport, rename(t))
+		assertStatus(t, http.StatusOK, later)
+		assert.Less(t, later.took, slack)
+		assert.Zero(t, server.Report().Avoidable.Total())
+	})
 }
 
 // The context ends after the limiter has let the request leave, and before it is sent.
@@ -117,9 +115,8 @@ func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
 	transport := newTransport(t, below)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var bodies ledger
 	r := newMessage(t).WithContext(ctx)
-	r.Body = bodies.open(r.Body)
+	bodies := track(r)
 	_, err := transport.RoundTrip(r)
 	assert.ErrorIs(t, err, context.Canceled)
 	bodies.assertClosed(t)
@@ -143,7 +140,7 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 			return below
 		}
 	}
-	scripted := func(answers ...func(*http.Request) (*http.Response, error)) func(t *testing.T) http.RoundTripper {
+	scripted := func(answers ...responder) func(t *testing.T) http.RoundTripper {
 		return func(*testing.T) http.RoundTripper { return newScript(answers...) }
 	}
 	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r },
@@ -199,23 +196,20 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 // Only the context ends a wait in the queue. The deprecated Request.Cancel ends an attempt, because http.Transport
 // obeys it.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]discordsim.Fault{
+	inBubbles(t, map[string]discordsim.Fault{
 		"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
-			below := &http.Transport{DialContext: server.DialContext}
-			defer below.CloseIdleConnections()
-			cancel := make(chan struct{})
-			r := getChannel(t)
-			r.Cancel = cancel //lint:ignore SA1019 it is what is tested
-			time.AfterFunc(time.Second, func() { close(cancel) })
-			start := time.Now()
-			sent := send(newTransport(t, below), r).wait()
-			assert.ErrorContains(t, sent.err, "request canceled")
-			assert.Equal(t, time.Second, time.Since(start))
-			assert.Equal(t, 1, server.Report().Requests)
-		})
-	}
+	}, func(t *testing.T, fault discordsim.Fault) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
+		below := &http.Transport{DialContext: server.DialContext}
+		defer below.CloseIdleConnections()
+		cancel := make(chan struct{})
+		r := getChannel(t)
+		r.Cancel = cancel //lint:ignore SA1019 it is what is tested
+		time.AfterFunc(time.Second, func() { close(cancel) })
+		start := time.Now()
+		sent := send(newTransport(t, below), r).wait()
+		assert.ErrorContains(t, sent.err, "request canceled")
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.Equal(t, 1, server.Report().Requests)
+	})
 }

@@ -1,7 +1,6 @@
 package httpclient_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -34,11 +33,11 @@ func limitHeaders(remaining string, more ...string) []string {
 }
 
 func TestA429IsRepeatedWhenItSays(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		refusal func(*http.Request) (*http.Response, error)
+	type story struct {
+		refusal responder
 		want    time.Duration
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"user, the body is more precise": {
 			refusal429(`{"retry_after":0.2}`, "X-RateLimit-Scope: user", "Retry-After: 1"), 200 * time.Millisecond,
 		},
@@ -71,25 +70,23 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 			4 * time.Second,
 		},
 		"no way of telling when": {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(c.refusal, answer(http.StatusOK, "{}"))
-			transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour))
-			sent := send(transport, newMessage(t))
-			assertStatus(t, http.StatusOK, sent)
-			assertTook(t, c.want, sent.took)
-			assert.Len(t, below.requests(), 2)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour))
+		sent := send(transport, newMessage(t))
+		assertStatus(t, http.StatusOK, sent)
+		assertTook(t, c.want, sent.took)
+		assert.Len(t, below.requests(), 2)
+	})
 }
 
 func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		refusal func(*http.Request) (*http.Response, error)
+	type story struct {
+		refusal responder
 		class   ratelimits.Class
 		global  bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"user": {
 			refusal: refusal429(`{"retry_after":4}`,
 				limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 4", "X-RateLimit-Scope: user")...),
@@ -111,35 +108,32 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 			refusal: answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 4"),
 			class:   ratelimits.ClassEdge, global: true,
 		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(c.refusal, answer(http.StatusOK, "{}"))
-			below.takes = time.Second
-			transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
-			first := send(transport, newMessage(t))
-			synctest.Wait()
-			queued := send(transport, newMessage(t)) // sent into the queue before the refusal is known
-			for _, c2 := range []*call{first, queued} {
-				var tooLong *ratelimits.TooLongError
-				require.ErrorAs(t, c2.wait().err, &tooLong)
-				assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
-				assert.Equal(t, c.class, tooLong.Class)
-				assert.Equal(t, c.global, tooLong.Global)
-				assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
-				assert.Equal(t, time.Second, c2.took, "both fail as soon as the 429 is known")
-			}
-			assert.Len(t, below.requests(), 1)
-			time.Sleep(4 * time.Second)
-			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+		below.takes = time.Second
+		transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
+		first := send(transport, newMessage(t))
+		synctest.Wait()
+		queued := send(transport, newMessage(t)) // sent into the queue before the refusal is known
+		for _, c2 := range []*call{first, queued} {
+			tooLong := errorAs[*ratelimits.TooLongError](t, c2.wait().err)
+			assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
+			assert.Equal(t, c.class, tooLong.Class)
+			assert.Equal(t, c.global, tooLong.Global)
+			assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
+			assert.Equal(t, time.Second, c2.took, "both fail as soon as the 429 is known")
+		}
+		assert.Len(t, below.requests(), 1)
+		time.Sleep(4 * time.Second)
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
 }
 
 // A server repeats a 429 that asks for no wait at all. The transport must repeat the request at growing intervals:
 // Discord counts each refusal as an invalid request.
 func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	t.Parallel()
-	for name, refusal := range map[string]func(*http.Request) (*http.Response, error){
+	for name, refusal := range map[string]responder{
 		"user":       refuse("user", "0"),
 		"shared":     refuse("shared", "0"),
 		"global":     refuse("global", "0"),
@@ -152,8 +146,7 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 				below := newScript(refusal)
 				below.takes = 10 * time.Millisecond
 				transport := newTransport(t, below)
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
+				ctx := within(t, 30*time.Second)
 				r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
 				assert.Error(t, send(transport, r).wait().err)
 				assert.LessOrEqual(t, len(below.requests()), 30, "more than one request per second was sent")
@@ -180,8 +173,7 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 			})
 			transport := newTransport(t, server.RoundTripper())
 			first := send(transport, newMessage(t)).wait()
-			var edge *ratelimits.EdgeError
-			require.ErrorAs(t, first.err, &edge)
+			edge := errorAs[*ratelimits.EdgeError](t, first.err)
 			assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
 			assert.Less(t, first.took, slack, "the request must not be repeated")
 			assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
@@ -213,8 +205,7 @@ func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 				break
 			}
 			require.Less(t, attempts, 100, "the hold does not grow")
-			var edge *ratelimits.EdgeError
-			require.ErrorAs(t, c.err, &edge)
+			edge := errorAs[*ratelimits.EdgeError](t, c.err)
 			last = edge.Hold
 		}
 		assert.Equal(t, attempts, server.Report().Requests, "each callback was sent once")

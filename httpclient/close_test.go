@@ -64,9 +64,7 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t,
 			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
-		manager := buckets.NewRESTBucketManager()
-		require.NoError(t, manager.Start())
-		defer manager.Close()
+		manager := newManager(t)
 		one := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
 		other := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
 		assert.Same(t, manager, one.Manager())

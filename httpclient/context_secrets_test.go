@@ -73,7 +73,7 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 			} {
 				limiter := &printingLimiter{}
 				see := func(value any) { limiter.text = append(limiter.text, printedInside(value)) }
-				base := roundTripper(func(r *http.Request) (*http.Response, error) {
+				base := responder(func(r *http.Request) (*http.Response, error) {
 					see(r.Context())
 					return answer(http.StatusOK, "{}")(r)
 				})
@@ -86,8 +86,7 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 					httpclient.WithLimiter(limiter), httpclient.WithBase(base), httpclient.WithHooks(hooks),
 				)
 				r := secretRequests(t)[kind]
-				response, err := transport.RoundTrip(r.WithContext(with(t.Context())))
-				require.NoError(t, err)
+				response := roundTrip(t, transport, r.WithContext(with(t.Context())))
 				limiter.text = append(limiter.text, printedEverywhere(response.Body))
 				require.NoError(t, response.Body.Close())
 				require.NoError(t, transport.Close())

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
@@ -44,7 +43,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 		"a webhook that is gone": {toHook, []request{toSlack}, 404, `{"code":10015}`, httpclient.CredentialWebhook},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 				if r.Header.Get("Refuse") != "" {
 					time.Sleep(late)
 					return answer(c.status, c.body, "Content-Type: application/json")(r)
@@ -65,8 +64,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 			time.Sleep(time.Second)
 			queued, other := send(transport, c.request(t)), send(transport, as(posting(t, 7), "Bot another"))
 			assertStatus(t, c.status, early...)
-			var stopped *httpclient.CredentialError
-			require.ErrorAs(t, queued.wait().err, &stopped)
+			stopped := errorAs[*httpclient.CredentialError](t, queued.wait().err)
 			assert.Equal(t, c.kind, stopped.Kind)
 			assert.Less(t, queued.took, 2*late)
 			assertStatus(t, http.StatusOK, other)
@@ -77,7 +75,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 // A request whose credential is not stopped keeps its place and its wait.
 func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Path, "/guilds/") {
 				return unauthorized(r)
 			}
@@ -96,28 +94,25 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 // The stop must also end waits outside the manager: the pause after a failure, and the pause after a 429 with another
 // limiter.
 func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+	inBubbles(t, map[string]responder{
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(first, unauthorized)
-			transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
-			pausing := send(transport, getting(t, "/guilds/1"))
-			time.Sleep(100 * time.Millisecond)
-			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
-				send(transport, getting(t, "/gateway/bot")))
-			assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
-			assert.Less(t, pausing.took, time.Second)
-		})
-	}
+	}, func(t *testing.T, first responder) {
+		below := newScript(first, unauthorized)
+		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
+		pausing := send(transport, getting(t, "/guilds/1"))
+		time.Sleep(100 * time.Millisecond)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+			send(transport, getting(t, "/gateway/bot")))
+		assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
+		assert.Less(t, pausing.took, time.Second)
+	})
 }
 
 // The credential is stopped while the request is in flight, so after its failure the transport must not pause.
 func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		failing := answer(http.StatusBadGateway, "", "Retry-After: 16")
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			if !strings.Contains(r.URL.Path, "/guilds/") {
 				return unauthorized(r)
 			}

@@ -160,12 +160,12 @@ func TestABasicAuthorizationIsKeptWhereThePathHasAToken(t *testing.T) {
 }
 
 func TestA404StopsAWebhookThatIsGone(t *testing.T) {
-	t.Parallel()
 	const gone, unknown = `{"message":"Unknown Webhook","code":10015}`, `{"message":"404: Not Found","code":0}`
-	for name, c := range map[string]struct {
+	type story struct {
 		method, path, body string
 		stops              bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"post, unknown webhook":             {"POST", webhook, gone, true},
 		"post with a query":                 {"POST", webhook + "?wait=true", gone, true},
 		"post to Slack's variant":           {"POST", webhook + "/slack", gone, true},
@@ -181,34 +181,32 @@ func TestA404StopsAWebhookThatIsGone(t *testing.T) {
 		"a message of the webhook, no code": {"GET", webhook + "/messages/2", unknown, false},
 		"a thread of the webhook":           {"POST", webhook + "?thread_id=3", `{"code":10003}`, false},
 		"deleting a message of the webhook": {"DELETE", webhook + "/messages/2", "", false},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			var bodies ledger
-			below := newScript(answerWith(http.StatusNotFound,
-				func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
-			transport := newTransport(t, below)
-			request := func() *http.Request { return as(newRequest(t, c.method, c.path, ""), "") }
-			first := send(transport, request())
-			assertStatus(t, http.StatusNotFound, first)
-			assert.True(t, first.body == c.body, "the body is not whole: %d of %d bytes", len(first.body), len(c.body))
-			bodies.assertClosed(t)
+	}, func(t *testing.T, c story) {
+		var bodies ledger
+		below := newScript(answerWith(http.StatusNotFound,
+			func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
+		transport := newTransport(t, below)
+		request := func() *http.Request { return as(newRequest(t, c.method, c.path, ""), "") }
+		first := send(transport, request())
+		assertStatus(t, http.StatusNotFound, first)
+		assert.True(t, first.body == c.body, "the body is not whole: %d of %d bytes", len(first.body), len(c.body))
+		bodies.assertClosed(t)
 
-			if c.stops {
-				post := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "Bot fine") }
-				below.answers = answers(answer(http.StatusOK, ""))
-				for _, other := range []string{"/api/v10/webhooks/1/another", "/api/v10/webhooks/2/" + webhookSecret} {
-					assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, other, "{}"), "Bot fine")))
-				}
-				assertRests(t, transport, below, post, httpclient.CredentialError{
-					Route: "POST /webhooks/{webhook_id}/{webhook_token}", Kind: httpclient.CredentialWebhook, Status: 404,
-				})
-				assertStatus(t, http.StatusOK, send(transport, post()))
-				return
+		if c.stops {
+			post := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "Bot fine") }
+			below.answers = answers(answer(http.StatusOK, ""))
+			for _, other := range []string{"/api/v10/webhooks/1/another", "/api/v10/webhooks/2/" + webhookSecret} {
+				assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, other, "{}"), "Bot fine")))
 			}
-			assertStatus(t, http.StatusNotFound, send(transport, request()))
-			assert.Len(t, below.requests(), 2)
-		})
-	}
+			assertRests(t, transport, below, post, httpclient.CredentialError{
+				Route: "POST /webhooks/{webhook_id}/{webhook_token}", Kind: httpclient.CredentialWebhook, Status: 404,
+			})
+			assertStatus(t, http.StatusOK, send(transport, post()))
+			return
+		}
+		assertStatus(t, http.StatusNotFound, send(transport, request()))
+		assert.Len(t, below.requests(), 2)
+	})
 }
 
 func TestA404OfAnInteractionStopsNothing(t *testing.T) {

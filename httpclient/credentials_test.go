@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -63,8 +62,7 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 		defer bodies.assertClosed(t)
 	}
 	c := send(transport, r).wait()
-	var stopped *httpclient.CredentialError
-	require.ErrorAs(t, c.err, &stopped)
+	stopped := errorAs[*httpclient.CredentialError](t, c.err)
 	assert.Equal(t, want, *stopped)
 	assert.Zero(t, c.took)
 	assert.Len(t, below.requests(), sent, "the stopped request was sent")
@@ -130,45 +128,43 @@ func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 }
 
 func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
-	t.Parallel()
 	roles, posting1, posting2, posting3 := "/guilds/1/roles", 1, 2, 3
-	for name, c := range map[string]struct {
+	type story struct {
 		refused []any // paths (getting) and channels (posting)
 		stops   bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"one place":              {[]any{posting1}, false},
 		"two places":             {[]any{posting1, posting2}, false},
 		"three places":           {[]any{posting1, posting2, posting3}, false},
 		"two routes":             {[]any{posting1, roles}, true},
 		"two routes, no channel": {[]any{"/oauth2/@me", "/users/@me"}, true},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(unauthorized)
-			transport := newTransport(t, below)
-			for _, place := range c.refused {
-				if channel, ok := place.(int); ok {
-					assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
-				} else {
-					assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
-				}
+	}, func(t *testing.T, c story) {
+		below := newScript(unauthorized)
+		transport := newTransport(t, below)
+		for _, place := range c.refused {
+			if channel, ok := place.(int); ok {
+				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
+			} else {
+				assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
 			}
-			if !c.stops {
-				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
-				return
-			}
-			elsewhere := func() *http.Request { return posting(t, 9) }
-			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
-			assertRests(t, transport, below, elsewhere, stopped)
-			// There was no success since, so one 401 is enough.
-			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10)))
-			below.answers = answers(answer(http.StatusOK, "{}"))
-			for _, authorization := range []string{"Bot replacement", ""} {
-				assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
-			}
-			assertRests(t, transport, below, elsewhere, stopped)
-			assertStatus(t, http.StatusOK, send(transport, elsewhere()))
-		})
-	}
+		}
+		if !c.stops {
+			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
+			return
+		}
+		elsewhere := func() *http.Request { return posting(t, 9) }
+		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+		assertRests(t, transport, below, elsewhere, stopped)
+		// There was no success since, so one 401 is enough.
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10)))
+		below.answers = answers(answer(http.StatusOK, "{}"))
+		for _, authorization := range []string{"Bot replacement", ""} {
+			assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
+		}
+		assertRests(t, transport, below, elsewhere, stopped)
+		assertStatus(t, http.StatusOK, send(transport, elsewhere()))
+	})
 }
 
 // Discord has separate limits for deleting messages of different ages. A missing permission concerns all of them.
@@ -193,13 +189,13 @@ func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 
 // Discord counts every 401 against the IP address, so a dead token must cause only a few.
 func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		together bool
 		requests int
 		header   []string
 		most     int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"one after the other": {false, 10_000, nil, 2},
 		"together":            {true, 2000, nil, 4}, // one more request may leave after each 401 until its body has been read
 		// 51 is what the global limit lets leave before the first response.
@@ -207,33 +203,31 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 			"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
 			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5",
 		}, 51},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
-			below.takes = 100 * time.Millisecond
-			transport := newTransport(t, below)
-			var calls []*call
-			for n := range c.requests {
-				r := posting(t, n)
-				if n%2 == 1 {
-					r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
-				}
-				calls = append(calls, send(transport, r))
-				if !c.together {
-					calls[n].wait()
-				}
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
+		below.takes = 100 * time.Millisecond
+		transport := newTransport(t, below)
+		var calls []*call
+		for n := range c.requests {
+			r := posting(t, n)
+			if n%2 == 1 {
+				r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
 			}
-			refused := 0
-			for _, call := range calls {
-				if call.wait().err != nil {
-					assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
-					refused++
-				}
+			calls = append(calls, send(transport, r))
+			if !c.together {
+				calls[n].wait()
 			}
-			assert.LessOrEqual(t, len(below.requests()), c.most)
-			assert.Equal(t, c.requests, refused+len(below.requests()))
-		})
-	}
+		}
+		refused := 0
+		for _, call := range calls {
+			if call.wait().err != nil {
+				assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
+				refused++
+			}
+		}
+		assert.LessOrEqual(t, len(below.requests()), c.most)
+		assert.Equal(t, c.requests, refused+len(below.requests()))
+	})
 }
 
 // A 407 comes from a proxy that wants its own credentials. The request has not reached the server.
@@ -253,8 +247,7 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 		assert.EqualValues(t, 1, stats.Responses[ratelimits.ClassOK], "answers")
 		assert.Zero(t, stats.Lost, "the server has counted nothing")
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/channels/1")))
-		var stopped *httpclient.CredentialError
-		require.ErrorAs(t, send(transport, posting(t, 1)).wait().err, &stopped)
+		stopped := errorAs[*httpclient.CredentialError](t, send(transport, posting(t, 1)).wait().err)
 		assert.True(t, stopped.Everywhere, "there was no success between the two 401s")
 	})
 }

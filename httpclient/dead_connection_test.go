@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
@@ -130,8 +129,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 // A server is slow with one request. Its timeout must not break other requests on the same connection, whether they
 // make progress or have not waited long.
 func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		dial     time.Duration // time to open a connection, which does not count as silence
 		unused   bool          // nothing was sent on the connection before the slow request
 		idle     time.Duration // pause before the first request
@@ -141,7 +139,8 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 		takes    time.Duration // time that the server takes for a message
 		deadline time.Duration // deadline of each message's context, 0: none
 		own      time.Duration // attempt timeout of the slow request, 0: the default
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"others go on":           {messages: 20, takes: 2 * time.Second},
 		"others have a deadline": {messages: 15, takes: 2 * time.Second, deadline: 10 * time.Second},
 		"a recent one":           {idle: time.Minute, after: 14 * time.Second, messages: 1, takes: 2 * time.Second},
@@ -150,57 +149,55 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 			takes: 2 * time.Second,
 		},
 		"a short time that ends now": {idle: time.Minute, before: 3 * time.Second, takes: 5 * time.Second, own: time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodGet {
-					<-r.Context().Done()
-					return
-				}
-				time.Sleep(c.takes)
-			})
-			dial := n.base.DialContext
-			n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-				time.Sleep(c.dial)
-				return dial(ctx, network, address)
+	}, func(t *testing.T, c story) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+				return
 			}
-			transport := newTransport(t, n.base, httpclient.WithRetries(0))
-			post := func() *call {
-				ctx, cancel := context.WithCancel(t.Context())
-				if c.deadline > 0 {
-					ctx, cancel = context.WithTimeout(ctx, c.deadline)
-				}
-				t.Cleanup(cancel)
-				return send(transport, http2Request(t, http.MethodPost).WithContext(ctx))
-			}
-			if !c.unused {
-				assertStatus(t, http.StatusOK, post())
-			}
-			time.Sleep(c.idle)
-			var messages []*call
-			if c.before > 0 {
-				messages = append(messages, post())
-				time.Sleep(c.before)
-			}
-			slow := http2Request(t, http.MethodGet)
-			slow.URL.Path = "/api/v10/gateway"
-			if c.own > 0 {
-				slow = slow.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), c.own))
-			}
-			late := send(transport, slow)
-			time.Sleep(c.after)
-			for range c.messages {
-				messages = append(messages, post())
-				time.Sleep(time.Second)
-			}
-			assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
-			assertStatus(t, http.StatusOK, messages...)
-			time.Sleep(time.Minute) // a second dial would end in this time
-			if !c.unused {
-				assert.Equal(t, 1, n.dials())
-			}
+			time.Sleep(c.takes)
 		})
-	}
+		dial := n.base.DialContext
+		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(c.dial)
+			return dial(ctx, network, address)
+		}
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		post := func() *call {
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.deadline)
+			}
+			t.Cleanup(cancel)
+			return send(transport, http2Request(t, http.MethodPost).WithContext(ctx))
+		}
+		if !c.unused {
+			assertStatus(t, http.StatusOK, post())
+		}
+		time.Sleep(c.idle)
+		var messages []*call
+		if c.before > 0 {
+			messages = append(messages, post())
+			time.Sleep(c.before)
+		}
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		if c.own > 0 {
+			slow = slow.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), c.own))
+		}
+		late := send(transport, slow)
+		time.Sleep(c.after)
+		for range c.messages {
+			messages = append(messages, post())
+			time.Sleep(time.Second)
+		}
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, messages...)
+		time.Sleep(time.Minute) // a second dial would end in this time
+		if !c.unused {
+			assert.Equal(t, 1, n.dials())
+		}
+	})
 }
 
 // The default base detects a dead connection by itself, even without an attempt timeout. It is a clone of
@@ -212,8 +209,7 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
 		http.DefaultTransport = n.base
 		transport := newTransport(t, nil, httpclient.WithAttemptTimeout(0))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := within(t, time.Hour)
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodGet)))
 		n.silence()
 		second := send(transport, http2Request(t, http.MethodGet).WithContext(ctx))
@@ -282,8 +278,7 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 			closed, close := context.WithCancel(context.Background())
 			return &stuckConn{conn, stuck, closed, close}, err
 		}
-		response, err := newTransport(t, n.base).RoundTrip(http2Request(t, http.MethodGet))
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, n.base), http2Request(t, http.MethodGet))
 		stick()
 		over := make(chan struct{})
 		go func() { defer close(over); assert.NoError(t, response.Body.Close()) }()
@@ -302,7 +297,7 @@ func (forbidden) Close() error { panic("connection operation prohibited") }
 
 func TestAConnectionThatMustNotBeClosedDoesNotEndTheProgram(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			trace := httptrace.ContextClientTrace(r.Context())
 			trace.GotConn(httptrace.GotConnInfo{Conn: &forbidden{}})
 			<-r.Context().Done()

@@ -43,7 +43,7 @@ func TestADialectDecidesWhatIsARefusal(t *testing.T) {
 	t.Parallel()
 	success := answer(http.StatusOK, "{}")
 	for name, c := range map[string]struct {
-		answer func(*http.Request) (*http.Response, error)
+		answer responder
 		status int // status of the response that the caller gets
 		body   string
 		waits  bool
@@ -232,8 +232,7 @@ func TestLimitHeadersOfEveryDialectAreHidden(t *testing.T) {
 		below := newScript(answer(http.StatusForbidden, "no", `RateLimit: "a";r=0;t=60`, `RateLimit-Policy: "a";q=10;w=60`,
 			"RateLimit-Remaining: 0", "X-RateLimit-Used: 10", "X-RateLimit-Resource: core", "Retry-After: 10", "X-Other: 1"))
 		transport := newTransport(t, below, append(withOther(speakBusy), httpclient.WithoutRateLimitHeaders())...)
-		response, err := transport.RoundTrip(to(t, other, getChannel(t)))
-		require.NoError(t, err)
+		response := roundTrip(t, transport, to(t, other, getChannel(t)))
 		response.Body.Close()
 		assert.Equal(t, http.Header{"X-Other": {"1"}}, response.Header)
 	})

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -71,9 +70,7 @@ func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
 // A limiter around a manager reports the manager's wait as its own. Done must count that wait once.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager()
-		require.NoError(t, manager.Start())
-		defer manager.Close()
+		manager := newManager(t)
 		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1",
 			"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
 		var done requestsDone
@@ -99,8 +96,7 @@ func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		require.Error(t, send(transport, newMessage(t)).wait().err)
 		require.Len(t, done.list, 2)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, done.list[1].Err, &tooLong)
+		errorAs[*ratelimits.TooLongError](t, done.list[1].Err)
 		assert.Zero(t, done.list[1].Attempts)
 		assert.Zero(t, done.list[1].Status)
 

@@ -42,11 +42,11 @@ func (unencoded) Close() error { return nil }
 
 // inEncodings runs a test for each encoding. encoded returns an answer with an encoded body, and that body.
 func inEncodings(t *testing.T, test func(t *testing.T,
-	encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
+	encoded func(status int, text string, header ...string) (responder, string))) {
 	t.Helper()
 	for _, e := range encodings {
 		inBubble(t, e.header, func(t *testing.T) {
-			test(t, func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string) {
+			test(t, func(status int, text string, header ...string) (responder, string) {
 				var b bytes.Buffer
 				w := e.writer(&b)
 				_, err := io.WriteString(w, text)
@@ -61,7 +61,7 @@ func inEncodings(t *testing.T, test func(t *testing.T,
 
 func TestA401CountsWhenItsBodyIsEncoded(t *testing.T) {
 	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (responder, string)) {
 		refusing, raw := encoded(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`)
 		below := newScript(refusing)
 		transport := newTransport(t, below)
@@ -76,7 +76,7 @@ func TestA401CountsWhenItsBodyIsEncoded(t *testing.T) {
 func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"<html>", strings.Repeat("<p>", 1<<20), "{" + strings.Repeat(" ", 1<<20)} {
-		inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+		inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (responder, string)) {
 			refusing, raw := encoded(http.StatusUnauthorized, page)
 			transport := newTransport(t, newScript(refusing))
 			for range 2 {
@@ -90,7 +90,7 @@ func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 
 func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
 	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (responder, string)) {
 		// A compatible server, whose 429 has neither scope nor bucket.
 		refusing, _ := encoded(http.StatusTooManyRequests,
 			`{"message":"You are being rate limited.","retry_after":0.3,"global":false}`, "Retry-After: 1")
@@ -107,7 +107,7 @@ func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
 
 func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (responder, string)) {
 		refusing, raw := encoded(http.StatusTooManyRequests, `{"retry_after":9}`, "Retry-After: 9", "X-RateLimit-Scope: user")
 		transport := newTransport(t, newScript(refusing), httpclient.WithMaxBufferedBody(0)) // its body can be sent only once
 		r := newMessage(t)

@@ -37,8 +37,7 @@ func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 			below := newScript(answerSlowly(c.status, c.body, 5*time.Second, "Content-Type: application/json"))
 			transport := newTransport(t, below)
 			start := time.Now()
-			response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
-			require.NoError(t, err)
+			response := roundTrip(t, transport, as(newRequest(t, c.method, c.path, ""), bad))
 			assert.Zero(t, time.Since(start))
 			content, err := io.ReadAll(response.Body)
 			require.NoError(t, err)
@@ -74,8 +73,7 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 			inBubble(t, name+", "+how, func(t *testing.T) {
 				transport := newTransport(t,
 					newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
-				response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
-				require.NoError(t, err)
+				response := roundTrip(t, transport, as(newRequest(t, c.method, c.path, ""), bad))
 				read(response.Body)
 				start := time.Now()
 				require.NoError(t, response.Body.Close())
@@ -89,8 +87,7 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 func TestClosingABodyEndsAReadOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answerSlowly(http.StatusUnauthorized, "{}", time.Hour))
-		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(0)).RoundTrip(posting(t, 1))
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, below, httpclient.WithAttemptTimeout(0)), posting(t, 1))
 		ended := make(chan error, 1)
 		go func() {
 			_, err := response.Body.Read(make([]byte, 10))

@@ -15,11 +15,11 @@ import (
 )
 
 func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		path   string
 		needed bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"webhook":                 {webhook, false},
 		"message of a webhook":    {webhook + "/messages/2", false},
 		"Slack":                   {webhook + "/slack", false},
@@ -29,24 +29,22 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 		"webhook by its id":       {"/api/v10/webhooks/1", true},
 		"webhooks of a channel":   {channel + "/webhooks", true},
 		"something new, no token": {"/api/v10/somethings/1", true},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
-			r := newRequest(t, http.MethodPatch, c.path, "{}")
-			r.Header.Set("Cookie", "a=b")
-			header := r.Header.Clone()
-			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
-			assert.Equal(t, header, r.Header, "the caller's header must not change")
-			want := header.Clone()
-			if !c.needed {
-				want.Del("Authorization")
-			}
-			require.Len(t, below.requests(), 2)
-			for _, s := range below.requests() {
-				assert.Equal(t, want, s.request.Header)
-			}
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
+		r := newRequest(t, http.MethodPatch, c.path, "{}")
+		r.Header.Set("Cookie", "a=b")
+		header := r.Header.Clone()
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+		assert.Equal(t, header, r.Header, "the caller's header must not change")
+		want := header.Clone()
+		if !c.needed {
+			want.Del("Authorization")
+		}
+		require.Len(t, below.requests(), 2)
+		for _, s := range below.requests() {
+			assert.Equal(t, want, s.request.Header)
+		}
+	})
 }
 
 // A token that was read from a file may end in a line break. An Authorization that is not sent must not fail the

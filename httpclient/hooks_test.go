@@ -210,14 +210,14 @@ func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
 
 // One callback fails, is slow or is refused. Other callbacks must not wait for it.
 func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
-	t.Parallel()
 	first := []int{1}
-	for name, c := range map[string]struct {
+	type story struct {
 		fault  discordsim.Fault
 		rule   discordsim.Rule
 		status int
 		took   time.Duration
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"not found": {fault: discordsim.Fault{Nth: first, Status: http.StatusNotFound}, status: http.StatusNotFound},
 		"slow":      {fault: discordsim.Fault{Nth: first, Delay: 10 * time.Second}, status: http.StatusOK, took: 10 * time.Second},
 		"outage":    {fault: discordsim.Fault{Nth: first, Status: http.StatusBadGateway}, status: http.StatusBadGateway},
@@ -232,23 +232,21 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 			}},
 			status: http.StatusOK, took: 3 * time.Second,
 		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t,
-				discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
-			transport := newTransport(t, server.RoundTripper())
-			troubled := send(transport, newCallback(t, 0))
-			time.Sleep(2 * time.Millisecond)
-			for i := range 20 {
-				if i == 10 {
-					time.Sleep(100 * time.Millisecond) // by then the first callback's failure is known
-				}
-				other := send(transport, newCallback(t, i+1))
-				assertStatus(t, http.StatusOK, other)
-				assert.Less(t, other.took, slack)
+	}, func(t *testing.T, c story) {
+		server := newDiscord(t,
+			discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
+		transport := newTransport(t, server.RoundTripper())
+		troubled := send(transport, newCallback(t, 0))
+		time.Sleep(2 * time.Millisecond)
+		for i := range 20 {
+			if i == 10 {
+				time.Sleep(100 * time.Millisecond) // by then the first callback's failure is known
 			}
-			assertStatus(t, c.status, troubled)
-			assertTook(t, c.took, troubled.took)
-		})
-	}
+			other := send(transport, newCallback(t, i+1))
+			assertStatus(t, http.StatusOK, other)
+			assert.Less(t, other.took, slack)
+		}
+		assertStatus(t, c.status, troubled)
+		assertTook(t, c.took, troubled.took)
+	})
 }

@@ -226,7 +226,7 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 			inBubble(t, fmt.Sprint(address, " ", status), func(t *testing.T) {
 				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global",
 					"X-RateLimit-Remaining: 0")
-				below := roundTripper(func(r *http.Request) (*http.Response, error) {
+				below := responder(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Host != "discord.com" {
 						return refusal(r)
 					}
@@ -236,8 +236,7 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 				for _, r := range []*http.Request{
 					newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t),
 				} {
-					response, err := transport.RoundTrip(to(t, address, r))
-					require.NoError(t, err)
+					response := roundTrip(t, transport, to(t, address, r))
 					require.NoError(t, response.Body.Close())
 					assert.Equal(t, status, response.StatusCode)
 					assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
@@ -297,9 +296,8 @@ func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 			t.Parallel()
 			below := newScript(answer(http.StatusOK, "{}"))
 			transport := newTransport(t, below, yes, option)
-			var bodies ledger
 			r := to(t, "http://proxy", newMessage(t))
-			r.Body = bodies.open(r.Body)
+			bodies := track(r)
 			if name == "a redirect" {
 				r.Response = &http.Response{Request: to(t, "http://panics", newMessage(t))}
 			}

@@ -221,7 +221,6 @@ func TestSlowBodyOfAnOlderEditSupersedesNothing(t *testing.T) {
 		assert.False(t, newer.over(), "the newer one is superseded by the older one")
 		time.Sleep(15 * time.Second)
 		require.NoError(t, newer.wait().err)
-		var superseded *ratelimits.SupersededError
-		require.ErrorAs(t, older.wait().err, &superseded)
+		errorAs[*ratelimits.SupersededError](t, older.wait().err)
 	})
 }

@@ -41,8 +41,7 @@ func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 				r := newMessage(t)
 				r.GetBody = nil
 				transport := newTransport(t, newScript(answer(status, "{}", lines...)), options...)
-				response, err := transport.RoundTrip(r)
-				require.NoError(t, err)
+				response := roundTrip(t, transport, r)
 				require.NoError(t, response.Body.Close())
 				assert.Equal(t, status, response.StatusCode)
 				for _, name := range hiddenFromAbove {
@@ -80,8 +79,7 @@ func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	transport := newTransport(t, newScript(answer(http.StatusTooManyRequests, "<html>")),
 		httpclient.WithLimiter(buckets.Unlimited{}))
 	_, err := transport.RoundTrip(newMessage(t))
-	var edge *ratelimits.EdgeError
-	require.ErrorAs(t, err, &edge)
+	edge := errorAs[*ratelimits.EdgeError](t, err)
 	assert.Zero(t, edge.Hold, "the limiter does not know the hold")
 }
 
@@ -160,9 +158,7 @@ func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 
 func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
 	t.Parallel()
-	manager := buckets.NewRESTBucketManager()
-	require.NoError(t, manager.Start())
-	defer manager.Close()
+	manager := newManager(t)
 	transport := httpclient.NewTransport(httpclient.WithLimiter(buckets.Unlimited{}))
 	assert.Nil(t, transport.Manager())
 	require.NoError(t, transport.Close())
@@ -195,8 +191,7 @@ func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"))
 		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := within(t, time.Minute)
 		_, err := transport.RoundTrip(newMessage(t).WithContext(ctx))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))

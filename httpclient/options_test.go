@@ -19,9 +19,7 @@ import (
 
 func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	manager := buckets.NewRESTBucketManager()
-	require.NoError(t, manager.Start())
-	defer manager.Close()
+	manager := newManager(t)
 	for name, c := range map[string]struct {
 		options []httpclient.Option
 		want    []string
@@ -70,9 +68,7 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 
 func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	t.Parallel()
-	manager := buckets.NewRESTBucketManager()
-	require.NoError(t, manager.Start())
-	defer manager.Close()
+	manager := newManager(t)
 	for name, options := range map[string][]httpclient.Option{
 		"manager":     {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(nil)},
 		"nil manager": {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter((*buckets.RESTBucketManager)(nil))},

@@ -34,8 +34,7 @@ func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) 
 				}
 			})
 			start := time.Now()
-			response, err := newTransport(t, below).RoundTrip(newMessage(t))
-			require.NoError(t, err)
+			response := roundTrip(t, newTransport(t, below), newMessage(t))
 			content, err := io.ReadAll(response.Body)
 			require.NoError(t, response.Body.Close())
 			if ok {
@@ -70,18 +69,17 @@ func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 					w.(http.Flusher).Flush()
 					<-r.Context().Done()
 				})
-				response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(ctx))
-				require.NoError(t, err)
+				response := roundTrip(t, newTransport(t, below), newMessage(t).WithContext(ctx))
 				for _, want := range []string{"begin", "end"} {
 					time.Sleep(pause)
 					p := make([]byte, len(want))
-					_, err = io.ReadFull(response.Body, p)
+					_, err := io.ReadFull(response.Body, p)
 					require.NoError(t, err, "after %v", pause)
 					assert.Equal(t, want, string(p))
 				}
 				time.Sleep(pause)
 				start := time.Now()
-				_, err = response.Body.Read(make([]byte, 1)) // this byte never comes
+				_, err := response.Body.Read(make([]byte, 1)) // this byte never comes
 				assertAttemptTimeout(t, 15*time.Second, err)
 				assert.Equal(t, 15*time.Second, time.Since(start), "after %v", pause)
 				require.NoError(t, response.Body.Close())
@@ -102,7 +100,7 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 			}
 			writer.Close()
 		}()
-		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+		below := responder(func(r *http.Request) (*http.Response, error) {
 			go func() {
 				defer r.Body.Close()
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -111,10 +109,9 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 			return answerWith(http.StatusOK, func() io.ReadCloser { return body })(r)
 		})
 		transport := newTransport(t, below)
-		response, err := transport.RoundTrip(unreplayable(newMessage(t), source, 2<<20).WithContext(parent))
-		require.NoError(t, err)
+		response := roundTrip(t, transport, unreplayable(newMessage(t), source, 2<<20).WithContext(parent))
 		time.Sleep(20 * time.Minute)
-		_, err = response.Body.Read(make([]byte, 1))
+		_, err := response.Body.Read(make([]byte, 1))
 		require.NoError(t, err)
 		_, err = response.Body.Read(make([]byte, 1))
 		assertAttemptTimeout(t, 15*time.Second, err)
@@ -131,8 +128,7 @@ func TestClosingAResponseEndsItsReading(t *testing.T) {
 		})
 		transport := newTransport(t, below)
 		for _, pause := range []time.Duration{0, time.Second, 15 * time.Second, time.Minute} {
-			response, err := transport.RoundTrip(newMessage(t))
-			require.NoError(t, err)
+			response := roundTrip(t, transport, newMessage(t))
 			time.Sleep(pause)
 			var reading sync.WaitGroup
 			reading.Go(func() {
@@ -155,7 +151,7 @@ func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 				body := &fitful{context: r.Context(), waits: r.Context().Value(fitfulKey{}).([]time.Duration)}
 				return answerWith(http.StatusOK, func() io.ReadCloser { return body })(r)
 			}))

@@ -50,7 +50,7 @@ func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 	t.Parallel()
 	lost := lostConnection()
 	for name, c := range map[string]struct {
-		answer func(*http.Request) (*http.Response, error)
+		answer responder
 		want   func(error) bool
 		is     error
 	}{
@@ -177,13 +177,11 @@ func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 		assert.ErrorIs(t, redacted, target)
 	}
 	assert.NotErrorIs(t, redacted, io.EOF)
-	var retry *httpclient.RetryError
-	require.ErrorAs(t, redacted, &retry)
+	retry := errorAs[*httpclient.RetryError](t, redacted)
 	assert.Equal(t, "POST /x", retry.Route)
 	require.ErrorAs(t, redacted, new(*httpclient.AttemptTimeoutError))
 	assert.False(t, isA[*httpclient.CredentialError](redacted))
-	var outer *url.Error
-	require.ErrorAs(t, redacted, &outer)
+	outer := errorAs[*url.Error](t, redacted)
 	assertRedacted(t, outer)
 	assert.True(t, outer.Timeout())
 

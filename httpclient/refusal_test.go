@@ -47,16 +47,16 @@ func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
 func (l *watcher) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
 
 func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
-	t.Parallel()
 	const precise = `{"retry_after":2.5,"global":false}`
 	broken := errors.New("connection reset by peer")
-	for name, c := range map[string]struct {
+	type story struct {
 		delay   time.Duration
 		content io.Reader
 		life    time.Duration // time until the request's context ends
 		ended   time.Duration
 		wait    time.Duration
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"at once": {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
 		"late":    {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
 		"never":   {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
@@ -66,27 +66,24 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 		},
 		"broken off at once": {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
 		"after the deadline": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
-				"X-RateLimit-Scope: shared", "Retry-After: 3")
-			limiter := &watcher{start: time.Now()}
-			transport := newTransport(t, newScript(refusal, answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
-			ctx, cancel := context.WithTimeout(t.Context(), c.life)
-			defer cancel()
-			sent := send(transport, newMessage(t).WithContext(ctx)).wait()
-			if c.life < time.Minute {
-				assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
-				assert.Equal(t, c.life, sent.took)
-			} else {
-				assertStatus(t, http.StatusOK, sent)
-			}
-			require.GreaterOrEqual(t, len(limiter.told), 2)
-			first, last := limiter.told[0], limiter.told[1]
-			assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
-			assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
+			"X-RateLimit-Scope: shared", "Retry-After: 3")
+		limiter := &watcher{start: time.Now()}
+		transport := newTransport(t, newScript(refusal, answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
+		ctx := within(t, c.life)
+		sent := send(transport, newMessage(t).WithContext(ctx)).wait()
+		if c.life < time.Minute {
+			assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
+			assert.Equal(t, c.life, sent.took)
+		} else {
+			assertStatus(t, http.StatusOK, sent)
+		}
+		require.GreaterOrEqual(t, len(limiter.told), 2)
+		first, last := limiter.told[0], limiter.told[1]
+		assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
+		assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
+	})
 }
 
 func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
@@ -104,29 +101,27 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 
 // The body of a 429 may come after the wait that it asks for.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
-	t.Parallel()
 	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
-	for name, c := range map[string]struct {
+	type story struct {
 		delay time.Duration
 		text  string
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"at once":        {0, precise},
 		"late":           {time.Second, precise},
 		"too late":       {6 * time.Second, precise},
 		"large":          {0, strings.Repeat("a", 200<<10)},
 		"large and late": {6 * time.Second, strings.Repeat("a", 200<<10)},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
-				"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
-			r := newMessage(t)
-			r.GetBody = nil // the body can be sent only once
-			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
-			assertStatus(t, http.StatusTooManyRequests, sent)
-			assert.Equal(t, c.text, sent.body)
-			assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
+			"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
+		r := newMessage(t)
+		r.GetBody = nil // the body can be sent only once
+		sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
+		assertStatus(t, http.StatusTooManyRequests, sent)
+		assert.Equal(t, c.text, sent.body)
+		assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
+	})
 }
 
 // The transport reads the body in the background. Closing the body must end that.
@@ -139,8 +134,7 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 				"X-RateLimit-Scope: user", "Retry-After: 9"))
 			r := newMessage(t)
 			r.GetBody = nil
-			response, err := newTransport(t, below, httpclient.WithMaxBufferedBody(0)).RoundTrip(r)
-			require.NoError(t, err)
+			response := roundTrip(t, newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
 			done := make(chan error, 1)
 			if read {
 				go func() {
@@ -260,19 +254,16 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 
 // A body may come long after its headers. Retry-After counts from the headers.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
-	t.Parallel()
-	for name, options := range map[string][]httpclient.Option{
+	inBubbles(t, map[string][]httpclient.Option{
 		"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
-				"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
-			transport := httpclient.NewTransport(append(options,
-				httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
-			defer transport.Close()
-			c := send(transport, newMessage(t))
-			assertStatus(t, http.StatusOK, c)
-			assert.InDelta(t, 8*time.Second, c.took, float64(slack))
-		})
-	}
+	}, func(t *testing.T, options []httpclient.Option) {
+		late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
+			"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
+		transport := httpclient.NewTransport(append(options,
+			httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
+		defer transport.Close()
+		c := send(transport, newMessage(t))
+		assertStatus(t, http.StatusOK, c)
+		assert.InDelta(t, 8*time.Second, c.took, float64(slack))
+	})
 }

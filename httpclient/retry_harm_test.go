@@ -23,7 +23,7 @@ import (
 // assertRepeated asserts whether a request is repeated after each failure that may come after Discord has processed it.
 func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...httpclient.Option) {
 	t.Helper()
-	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
+	for name, failure := range map[string]responder{
 		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "silent": nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,12 +170,12 @@ func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
 }
 
 func TestABodyIsRepeatedExactly(t *testing.T) {
-	t.Parallel()
 	content := strings.Repeat("0123456789", 100)
-	for name, c := range map[string]struct {
+	type story struct {
 		change func(*http.Request)
 		want   string
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"by GetBody":                {func(*http.Request) {}, content},
 		"by GetBody, however large": {func(r *http.Request) { r.ContentLength = 1 << 40 }, content},
 		"kept in memory":            {func(r *http.Request) { unreplayable(r, strings.NewReader(content), 1000) }, content},
@@ -183,88 +183,80 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 		"empty, of unknown length":  {func(r *http.Request) { unreplayable(r, strings.NewReader(""), -1) }, ""},
 		"none":                      {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, ""},
 		"said to be none":           {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
-				answer(http.StatusOK, ""))
-			r := newRequest(t, http.MethodPut, channel+"/pins/2", content)
-			c.change(r)
-			var bodies ledger
-			if r.Body != nil && r.Body != http.NoBody {
-				r.Body = bodies.open(r.Body)
-			}
-			length := r.ContentLength
-			if length < 0 { // the length is known once the body has been read
-				length = int64(len(c.want))
-			}
-			// The body is exactly as long as the bound.
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
-			require.Len(t, below.requests(), 4)
-			for i, a := range below.requests() {
-				assert.Equal(t, c.want, a.body, "attempt %d", i)
-				assert.Equal(t, length, a.request.ContentLength, "attempt %d", i)
-			}
-			assert.Equal(t, bodies.opened.Load(), bodies.closed.Load())
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
+			answer(http.StatusOK, ""))
+		r := newRequest(t, http.MethodPut, channel+"/pins/2", content)
+		c.change(r)
+		var bodies ledger
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = bodies.open(r.Body)
+		}
+		length := r.ContentLength
+		if length < 0 { // the length is known once the body has been read
+			length = int64(len(c.want))
+		}
+		// The body is exactly as long as the bound.
+		assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
+		require.Len(t, below.requests(), 4)
+		for i, a := range below.requests() {
+			assert.Equal(t, c.want, a.body, "attempt %d", i)
+			assert.Equal(t, length, a.request.ContentLength, "attempt %d", i)
+		}
+		assert.Equal(t, bodies.opened.Load(), bodies.closed.Load())
+	})
 }
 
 func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		failure func(*http.Request) (*http.Response, error)
+	type story struct {
+		failure responder
 		is      error
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"server error":  {answer(http.StatusServiceUnavailable, "down"), nil},
 		"lost":          {fail(io.ErrUnexpectedEOF), io.ErrUnexpectedEOF},
 		"no connection": {fail(errors.Join(noConnection(), io.ErrNoProgress)), io.ErrNoProgress},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			var bodies ledger
-			below := newScript(c.failure, answer(http.StatusOK, ""))
-			r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
-			r.Body = bodies.open(r.Body)
-			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(7)), r).wait()
-			assert.Len(t, below.requests(), 1)
-			bodies.assertClosed(t)
-			if c.is == nil {
-				assertStatus(t, http.StatusServiceUnavailable, sent)
-				assert.Equal(t, "down", sent.body)
-				return
-			}
-			var vain *httpclient.RetryError
-			require.ErrorAs(t, sent.err, &vain)
-			assert.Equal(t, httpclient.ErrNotRepeatable, vain.Reason)
-			assert.Equal(t, 1, vain.Attempts)
-			assert.ErrorIs(t, sent.err, c.is)
-			assert.ErrorContains(t, sent.err, "sent only once")
-		})
-	}
+	}, func(t *testing.T, c story) {
+		var bodies ledger
+		below := newScript(c.failure, answer(http.StatusOK, ""))
+		r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
+		r.Body = bodies.open(r.Body)
+		sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(7)), r).wait()
+		assert.Len(t, below.requests(), 1)
+		bodies.assertClosed(t)
+		if c.is == nil {
+			assertStatus(t, http.StatusServiceUnavailable, sent)
+			assert.Equal(t, "down", sent.body)
+			return
+		}
+		vain := errorAs[*httpclient.RetryError](t, sent.err)
+		assert.Equal(t, httpclient.ErrNotRepeatable, vain.Reason)
+		assert.Equal(t, 1, vain.Attempts)
+		assert.ErrorIs(t, sent.err, c.is)
+		assert.ErrorContains(t, sent.err, "sent only once")
+	})
 }
 
 // The transport reads a body to find a nonce in it, but must not wait for a body that does not come or never ends.
 func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	for name, source := range map[string]func() io.ReadCloser{
+	inBubbles(t, map[string]func() io.ReadCloser{
 		"it does not come": func() io.ReadCloser { r, _ := io.Pipe(); return r },
 		"it does not end":  func() io.ReadCloser { return io.NopCloser(endless{}) },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(fail(lostConnection()))
-			r := newMessage(t)
-			var bodies ledger
-			r.GetBody = func() (io.ReadCloser, error) {
-				body := source()
-				return struct {
-					io.Reader
-					io.Closer
-				}{body, closers{bodies.open(nil), body}}, nil
-			}
-			sent := send(newTransport(t, below), r).wait()
-			assert.Error(t, sent.err)
-			assert.Less(t, sent.took, time.Second)
-			assert.Len(t, below.requests(), 1)
-			bodies.assertClosed(t)
-		})
-	}
+	}, func(t *testing.T, source func() io.ReadCloser) {
+		below := newScript(fail(lostConnection()))
+		r := newMessage(t)
+		var bodies ledger
+		r.GetBody = func() (io.ReadCloser, error) {
+			body := source()
+			return struct {
+				io.Reader
+				io.Closer
+			}{body, closers{bodies.open(nil), body}}, nil
+		}
+		sent := send(newTransport(t, below), r).wait()
+		assert.Error(t, sent.err)
+		assert.Less(t, sent.took, time.Second)
+		assert.Len(t, below.requests(), 1)
+		bodies.assertClosed(t)
+	})
 }

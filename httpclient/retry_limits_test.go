@@ -25,62 +25,57 @@ func oneLeft() func(*http.Request) (*http.Response, error) {
 
 // Both failures take the bucket's last permit. Only a request that was never sent gives its permit back.
 func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		failure     func(*http.Request) (*http.Response, error)
+	type story struct {
+		failure     responder
 		least, most time.Duration
 		lost        uint64
 		method      string
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"no connection":        {fail(noConnection()), 375 * time.Millisecond, time.Second, 0, http.MethodPatch},
 		"no connection, a GET": {fail(noConnection()), 59 * time.Second, 61 * time.Second, 1, http.MethodGet},
 		"lost":                 {fail(lostConnection()), 59 * time.Second, 61 * time.Second, 1, http.MethodGet},
 		"server error":         {answer(http.StatusBadGateway, ""), 59 * time.Second, 61 * time.Second, 0, http.MethodGet},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(oneLeft(), c.failure, answer(http.StatusOK, "done"))
-			transport := newTransport(t, below)
-			first := getChannel(t)
-			first.Method = c.method
-			assertStatus(t, http.StatusOK, send(transport, first))
-			// Not with GET: net/http may have sent a GET before the error that it reports.
-			again := getChannel(t)
-			again.Method = c.method
-			sent := send(transport, again.WithContext(httpclient.ContextWithUnsafeRetries(t.Context())))
-			assertStatus(t, http.StatusOK, sent)
-			assert.GreaterOrEqual(t, sent.took, c.least)
-			assert.LessOrEqual(t, sent.took, c.most)
-			assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(oneLeft(), c.failure, answer(http.StatusOK, "done"))
+		transport := newTransport(t, below)
+		first := getChannel(t)
+		first.Method = c.method
+		assertStatus(t, http.StatusOK, send(transport, first))
+		// Not with GET: net/http may have sent a GET before the error that it reports.
+		again := getChannel(t)
+		again.Method = c.method
+		sent := send(transport, again.WithContext(httpclient.ContextWithUnsafeRetries(t.Context())))
+		assertStatus(t, http.StatusOK, sent)
+		assert.GreaterOrEqual(t, sent.took, c.least)
+		assert.LessOrEqual(t, sent.took, c.most)
+		assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
+	})
 }
 
 // The bucket allows one request in ten seconds. The second request fails or is refused. Like the others it waits for
 // the next window, but is sent before the requests that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
-	t.Parallel()
 	full := answer(http.StatusOK, "",
 		limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
-	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
+	inBubbles(t, map[string]responder{
 		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(full, failure, full)
-			below.takes = 10 * time.Millisecond
-			transport := newTransport(t, below)
-			var calls []*call
-			for i := range 6 {
-				calls = append(calls, send(transport, newRequest(t, http.MethodPut, channel, strconv.Itoa(i+1))))
-				synctest.Wait()
-			}
-			assertStatus(t, http.StatusOK, calls...)
-			order := ""
-			for _, s := range below.requests() {
-				order += s.body
-			}
-			assert.Equal(t, "1223456", order)
-		})
-	}
+	}, func(t *testing.T, failure responder) {
+		below := newScript(full, failure, full)
+		below.takes = 10 * time.Millisecond
+		transport := newTransport(t, below)
+		var calls []*call
+		for i := range 6 {
+			calls = append(calls, send(transport, newRequest(t, http.MethodPut, channel, strconv.Itoa(i+1))))
+			synctest.Wait()
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		order := ""
+		for _, s := range below.requests() {
+			order += s.body
+		}
+		assert.Equal(t, "1223456", order)
+	})
 }
 
 func TestRefusalsAreNotCountedAsRetries(t *testing.T) {
@@ -98,7 +93,7 @@ func TestRefusalsAreNotCountedAsRetries(t *testing.T) {
 func TestNothingIsHeldDuringAPause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		failed := newRequest(t, http.MethodPut, channel, "failed")
-		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+		below := responder(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPut {
 				return answer(http.StatusBadGateway, "")(r)
 			}
@@ -130,9 +125,8 @@ func TestAGetBodyThatFailsLaterEndsTheRequest(t *testing.T) {
 
 func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+		ctx := within(t, time.Second)
+		below := responder(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, &net.OpError{Op: "dial", Err: r.Context().Err()}
 		})
@@ -151,25 +145,20 @@ func TestAnErrorAfterARepetitionSaysSo(t *testing.T) {
 		below := newScript(fail(noConnection()), fail(lost))
 		err := send(newTransport(t, below), newMessage(t)).wait().err
 		require.ErrorIs(t, err, lost)
-		var vain *httpclient.RetryError
-		require.ErrorAs(t, err, &vain)
+		vain := errorAs[*httpclient.RetryError](t, err)
 		assert.Equal(t, 2, vain.Attempts)
 	})
 }
 
 // A failed attempt is repeated, so nothing needs the body of its response. The transport must not wait for it.
 func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
-	t.Parallel()
-	for name, options := range map[string][]httpclient.Option{
+	inBubbles(t, map[string][]httpclient.Option{
 		"by default": nil, "without a bound for attempts": {httpclient.WithAttemptTimeout(0)},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
-			sent := send(newTransport(t, below, options...), getChannel(t).WithContext(ctx)).wait()
-			assertStatus(t, http.StatusOK, sent)
-			assert.LessOrEqual(t, sent.took, 16*time.Second)
-		})
-	}
+	}, func(t *testing.T, options []httpclient.Option) {
+		ctx := within(t, time.Minute)
+		below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
+		sent := send(newTransport(t, below, options...), getChannel(t).WithContext(ctx)).wait()
+		assertStatus(t, http.StatusOK, sent)
+		assert.LessOrEqual(t, sent.took, 16*time.Second)
+	})
 }

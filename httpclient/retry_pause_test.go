@@ -34,13 +34,13 @@ func assertPauses(t *testing.T, want []time.Duration, jitter time.Duration, s *s
 }
 
 func TestPausesDoubleUpToTheMaximum(t *testing.T) {
-	t.Parallel()
 	const s = time.Second
-	for name, c := range map[string]struct {
+	type story struct {
 		options []httpclient.Option
 		want    []time.Duration
 		jitter  time.Duration
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"by default": {
 			[]httpclient.Option{httpclient.WithRetries(7)},
 			[]time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s}, s / 8,
@@ -55,17 +55,15 @@ func TestPausesDoubleUpToTheMaximum(t *testing.T) {
 		"only the first":        {[]httpclient.Option{httpclient.WithBackoff(6*s, 0)}, []time.Duration{6 * s, 12 * s, 16 * s}, 3 * s / 2},
 		"only the longest":      {[]httpclient.Option{httpclient.WithBackoff(0, s)}, []time.Duration{s / 2, s, s}, s / 8},
 		"the longest too short": {[]httpclient.Option{httpclient.WithBackoff(20*s, s)}, []time.Duration{20 * s, 20 * s, 20 * s}, 5 * s},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""))
-			assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
-			assertPauses(t, c.want, c.jitter, below)
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, ""))
+		assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
+		assertPauses(t, c.want, c.jitter, below)
 
-			below = newScript(fail(lostConnection()))
-			assert.Error(t, send(newTransport(t, below, c.options...), getChannel(t)).wait().err)
-			assertPauses(t, c.want, c.jitter, below)
-		})
-	}
+		below = newScript(fail(lostConnection()))
+		assert.Error(t, send(newTransport(t, below, c.options...), getChannel(t)).wait().err)
+		assertPauses(t, c.want, c.jitter, below)
+	})
 }
 
 func TestPausesVarySoThatNotEverybodyComesBackAtOnce(t *testing.T) {
@@ -86,12 +84,12 @@ func TestPausesVarySoThatNotEverybodyComesBackAtOnce(t *testing.T) {
 }
 
 func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		status      int
 		after, date string // Retry-After and Date
 		least, most time.Duration
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"some seconds":           {503, "5", "", 5 * time.Second, 5 * time.Second},
 		"another status":         {502, "5", "", 5 * time.Second, 5 * time.Second},
 		"an hour":                {503, "3600", "", 16 * time.Second, 16 * time.Second},
@@ -100,24 +98,22 @@ func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
 		"negative":               {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
 		"a date, no Date header": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
 		"a date":                 {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(c.status, "", "Retry-After: "+c.after, "Date: "+c.date), answer(http.StatusOK, ""))
-			sent := send(newTransport(t, below), getChannel(t))
-			assertStatus(t, http.StatusOK, sent)
-			assert.GreaterOrEqual(t, sent.took, c.least)
-			assert.LessOrEqual(t, sent.took, c.most)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(c.status, "", "Retry-After: "+c.after, "Date: "+c.date), answer(http.StatusOK, ""))
+		sent := send(newTransport(t, below), getChannel(t))
+		assertStatus(t, http.StatusOK, sent)
+		assert.GreaterOrEqual(t, sent.took, c.least)
+		assert.LessOrEqual(t, sent.took, c.most)
+	})
 }
 
 func TestRetriesEndWithTheirTime(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		options []httpclient.Option
 		takes   time.Duration
 		sent    int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"two minutes":               {nil, 0, 12},
 		"less than the first pause": {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
 		"attempts count": {
@@ -126,16 +122,14 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 		"the last one may overshoot": {[]httpclient.Option{
 			httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0),
 		}, 118 * time.Second, 2},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, "last"))
-			below.takes = c.takes
-			sent := send(newTransport(t, below, append(c.options, httpclient.WithRetries(20))...), getChannel(t))
-			assertStatus(t, http.StatusBadGateway, sent)
-			assert.Equal(t, "last", sent.body)
-			assert.Len(t, below.requests(), c.sent)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, "last"))
+		below.takes = c.takes
+		sent := send(newTransport(t, below, append(c.options, httpclient.WithRetries(20))...), getChannel(t))
+		assertStatus(t, http.StatusBadGateway, sent)
+		assert.Equal(t, "last", sent.body)
+		assert.Len(t, below.requests(), c.sent)
+	})
 }
 
 func TestTheTimeForRetriesBeginsWithTheFirstAttemptThatFails(t *testing.T) {
@@ -156,8 +150,7 @@ func TestAPauseThatEndsAfterTheDeadlineIsNotBegun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "sorry"))
 		transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := within(t, 3*time.Second)
 		sent := send(transport, getChannel(t).WithContext(ctx))
 		assertStatus(t, http.StatusBadGateway, sent)
 		assert.Equal(t, "sorry", sent.body)
@@ -205,8 +198,7 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 		below := newScript(answer(http.StatusOK, ""))
 		below.takes = 10 * time.Second
 		transport := newTransport(t, below)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		late := send(transport, getChannel(t).WithContext(ctx)).wait()
 		assert.ErrorIs(t, late.err, context.DeadlineExceeded)
 		assert.NotErrorAs(t, late.err, new(*httpclient.RetryError))

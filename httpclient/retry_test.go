@@ -63,7 +63,7 @@ func TestOnlyStatusesThatWillPassAreRepeated(t *testing.T) {
 
 func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 	t.Parallel()
-	failures := map[string]func(*http.Request) (*http.Response, error){
+	failures := map[string]responder{
 		"a server error":       answer(http.StatusBadGateway, "<html>"),
 		"a lost connection":    fail(lostConnection()),
 		"the end of a stream":  fail(io.EOF),
@@ -109,36 +109,34 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 }
 
 func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		options []httpclient.Option
 		sent    int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"by default":           {nil, 4},
 		"never":                {[]httpclient.Option{httpclient.WithRetries(0)}, 1},
 		"negative":             {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
 		"once":                 {[]httpclient.Option{httpclient.WithRetries(1)}, 2},
 		"more than by default": {[]httpclient.Option{httpclient.WithRetries(6)}, 7},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, "gateway"))
-			assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
-			assert.Len(t, below.requests(), c.sent)
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, "gateway"))
+		assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
+		assert.Len(t, below.requests(), c.sent)
 
-			lost := lostConnection()
-			below = newScript(fail(lost))
-			err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
-			require.ErrorIs(t, err, lost)
-			assert.Len(t, below.requests(), c.sent)
-			var vain *httpclient.RetryError
-			if c.sent == 1 {
-				assert.False(t, errors.As(err, &vain), "no RetryError, because nothing was repeated")
-				return
-			}
-			require.ErrorAs(t, err, &vain)
-			assert.Equal(t, c.sent, vain.Attempts)
-		})
-	}
+		lost := lostConnection()
+		below = newScript(fail(lost))
+		err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
+		require.ErrorIs(t, err, lost)
+		assert.Len(t, below.requests(), c.sent)
+		var vain *httpclient.RetryError
+		if c.sent == 1 {
+			assert.False(t, errors.As(err, &vain), "no RetryError, because nothing was repeated")
+			return
+		}
+		require.ErrorAs(t, err, &vain)
+		assert.Equal(t, c.sent, vain.Attempts)
+	})
 }
 
 func TestTheLastResponseIsReturnedWhole(t *testing.T) {
@@ -148,8 +146,7 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 		below := newScript(answerWith(http.StatusBadGateway,
 			func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
 			"Anything: else", "Retry-After: 1"))
-		response, err := newTransport(t, below).RoundTrip(getChannel(t))
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, below), getChannel(t))
 		require.Len(t, below.requests(), 4)
 		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
 		assert.Equal(t, http.Header{"Anything": {"else"}, "Retry-After": {"1"}}, response.Header)
@@ -163,17 +160,17 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 }
 
 func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
-	t.Parallel()
 	lost := lostConnection()
 	once := func(r *http.Request) { unreplayable(r, strings.NewReader("hello"), -1) }
-	for name, c := range map[string]struct {
+	type story struct {
 		options  []httpclient.Option
 		change   func(*http.Request)
 		takes    time.Duration
 		attempts int
 		reason   error
 		timeout  bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"used up":       {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
 		"took too long": {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
 		"out of time": {
@@ -184,40 +181,36 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 			options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1,
 			reason: httpclient.ErrNotRepeatable,
 		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(fail(lost))
-			below.takes = c.takes
-			transport := newTransport(t, below, c.options...)
-			r := newRequest(t, http.MethodPut, channel+"/pins/2", "hello")
-			if c.change != nil {
-				c.change(r)
-			}
-			err := send(transport, r).wait().err
-			var vain *httpclient.RetryError
-			require.ErrorAs(t, err, &vain)
-			assert.Equal(t, "PUT /channels/{channel_id}/pins/{message_id}", vain.Route)
-			assert.Equal(t, c.attempts, vain.Attempts)
-			assert.Len(t, below.requests(), c.attempts)
-			assert.Equal(t, c.reason, vain.Reason)
-			assert.Equal(t, c.timeout, vain.Timeout())
-			assert.ErrorIs(t, err, c.reason)
-			assert.ErrorIs(t, err, vain.Err)
-			if c.timeout {
-				assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
-			} else {
-				assert.ErrorIs(t, err, lost)
-			}
-			for _, part := range []string{vain.Route, c.reason.Error(), vain.Err.Error()} {
-				assert.ErrorContains(t, err, part)
-			}
+	}, func(t *testing.T, c story) {
+		below := newScript(fail(lost))
+		below.takes = c.takes
+		transport := newTransport(t, below, c.options...)
+		r := newRequest(t, http.MethodPut, channel+"/pins/2", "hello")
+		if c.change != nil {
+			c.change(r)
+		}
+		err := send(transport, r).wait().err
+		vain := errorAs[*httpclient.RetryError](t, err)
+		assert.Equal(t, "PUT /channels/{channel_id}/pins/{message_id}", vain.Route)
+		assert.Equal(t, c.attempts, vain.Attempts)
+		assert.Len(t, below.requests(), c.attempts)
+		assert.Equal(t, c.reason, vain.Reason)
+		assert.Equal(t, c.timeout, vain.Timeout())
+		assert.ErrorIs(t, err, c.reason)
+		assert.ErrorIs(t, err, vain.Err)
+		if c.timeout {
+			assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+		} else {
+			assert.ErrorIs(t, err, lost)
+		}
+		for _, part := range []string{vain.Route, c.reason.Error(), vain.Err.Error()} {
+			assert.ErrorContains(t, err, part)
+		}
 
-			_, err = (&http.Client{Transport: transport}).Do(getChannel(t))
-			var outer *url.Error
-			require.ErrorAs(t, err, &outer)
-			assert.Equal(t, c.timeout, outer.Timeout())
-		})
-	}
+		_, err = (&http.Client{Transport: transport}).Do(getChannel(t))
+		outer := errorAs[*url.Error](t, err)
+		assert.Equal(t, c.timeout, outer.Timeout())
+	})
 }
 
 // The server has closed, so nothing listens at its address.
@@ -235,8 +228,7 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	r := newMessage(t)
 	r.URL.Scheme, r.URL.Host = "http", listener.Addr().String()
 	_, err = transport.RoundTrip(r)
-	var vain *httpclient.RetryError
-	require.ErrorAs(t, err, &vain)
+	vain := errorAs[*httpclient.RetryError](t, err)
 	assert.Equal(t, 4, vain.Attempts)
 	assert.Equal(t, 4, dials)
 	assert.Zero(t, transport.Manager().Stats().Lost)
@@ -273,8 +265,7 @@ func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 		below := newScript(oneLeft(), answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := within(t, 20*time.Second)
 		err := send(transport, getChannel(t).WithContext(ctx)).wait().err
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var vain *httpclient.RetryError

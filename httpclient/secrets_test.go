@@ -72,7 +72,7 @@ func assertNoSecretIn(t *testing.T, values ...any) {
 func TestNoErrorContainsAToken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answer  func(*http.Request) (*http.Response, error)
+		answer  responder
 		options []buckets.Option
 		change  func(*http.Request)
 		again   bool  // the second request gets the error
@@ -178,7 +178,7 @@ func TestHooksAndLogsShowNoToken(t *testing.T) {
 			var events []any
 			var log bytes.Buffer
 			broken := errors.New("broken")
-			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 				return nil,
 					fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
 			}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{

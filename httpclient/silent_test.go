@@ -174,8 +174,7 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 				limiter := new(gate)
 				transport := newTransport(t, newScript(answer(http.StatusOK, "")),
 					httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000))
-				ctx, cancel := context.WithTimeout(context.Background(), c.life)
-				defer cancel()
+				ctx := within(t, c.life)
 				if c.err == buckets.ErrClosed {
 					time.AfterFunc(time.Second, func() { transport.Close() })
 				}
@@ -230,7 +229,7 @@ func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var responses ledger
 		var count atomic.Int32
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			if r.ContentLength < 1<<20 {
 				return answer(http.StatusOK, "")(r)
 			}
@@ -259,7 +258,7 @@ func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 
 func TestAPanicBelowReachesTheCallerOfAnUpload(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { panic("below") }))
+		transport := newTransport(t, responder(func(*http.Request) (*http.Response, error) { panic("below") }))
 		r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
 		assert.PanicsWithValue(t, "below", func() { _, _ = transport.RoundTrip(r) })
 		assertNothingHeld(t, transport)

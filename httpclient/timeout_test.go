@@ -8,24 +8,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
 
 // url.Error calls Timeout of the error that the transport returns, not of an error that this one wraps.
 func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
-	t.Parallel()
 	used := answer(http.StatusOK, "",
 		limitHeaders("X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
 	slowly := httpclient.WithAttemptTimeout(time.Second)
-	for name, c := range map[string]struct {
-		answers  []func(*http.Request) (*http.Response, error)
+	type story struct {
+		answers  []responder
 		options  []httpclient.Option
 		deadline time.Duration // deadline of the context, 0: none
 		timeout  time.Duration // Timeout of the client
 		want     bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"a deadline before its turn":          {answers: answers(used), deadline: 10 * time.Second, want: true},
 		"the client's timeout":                {answers: answers(used), timeout: 10 * time.Second, want: true},
 		"a deadline in a 429's wait":          {answers: answers(used, refuse("user", "60")), deadline: 70 * time.Second, want: true},
@@ -47,21 +46,18 @@ func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 		"no connection":                   {answers: answers(answer(http.StatusOK, ""), fail(noConnection()))},
 		"a refusal of the edge":           {answers: answers(answer(http.StatusOK, ""), answer(http.StatusTooManyRequests, "<html>"))},
 		"a 429 beyond the max rate limit": {answers: answers(answer(http.StatusOK, ""), refuse("user", "4000"))},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			transport := newTransport(t, newScript(c.answers...), c.options...)
-			assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-			ctx := t.Context()
-			if c.deadline > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, c.deadline)
-				defer cancel()
-			}
-			client := &http.Client{Transport: transport, Timeout: c.timeout}
-			_, err := client.Do(getChannel(t).WithContext(ctx))
-			var outer *url.Error
-			require.ErrorAs(t, err, &outer)
-			assert.Equal(t, c.want, outer.Timeout(), "%v", err)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		transport := newTransport(t, newScript(c.answers...), c.options...)
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+		ctx := t.Context()
+		if c.deadline > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, c.deadline)
+			defer cancel()
+		}
+		client := &http.Client{Transport: transport, Timeout: c.timeout}
+		_, err := client.Do(getChannel(t).WithContext(ctx))
+		outer := errorAs[*url.Error](t, err)
+		assert.Equal(t, c.want, outer.Timeout(), "%v", err)
+	})
 }

@@ -43,14 +43,13 @@ func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 				"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}
 			given := &http.Response{StatusCode: status, Header: header.Clone(), Body: untouchable{t}}
 			calls := 0
-			transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) {
+			transport := newTransport(t, responder(func(*http.Request) (*http.Response, error) {
 				calls++
 				return given, nil
 			}), httpclient.WithRetries(0))
 
 			start := time.Now()
-			response, err := transport.RoundTrip(newRequest(t, http.MethodGet, messages, ""))
-			require.NoError(t, err)
+			response := roundTrip(t, transport, newRequest(t, http.MethodGet, messages, ""))
 			assert.Same(t, given, response)
 			assert.Equal(t, status, response.StatusCode)
 			assert.Equal(t, header, response.Header)
@@ -60,19 +59,14 @@ func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	}
 }
 
-// roundTripper makes a transport below of a function.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestTheRequestIsNotModified(t *testing.T) {
-	t.Parallel()
 	ok := answer(http.StatusOK, "{}")
 	refusal := refuse("user", "1.5")
-	for name, c := range map[string]struct {
+	type story struct {
 		below  *script
 		change func(*http.Request)
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"success":                   {newScript(ok), nil},
 		"refused and repeated":      {newScript(refusal, refusal, ok), nil},
 		"body kept in memory":       {newScript(refusal, ok), func(r *http.Request) { r.GetBody = nil }},
@@ -82,33 +76,31 @@ func TestTheRequestIsNotModified(t *testing.T) {
 		"the transport below fails": {newScript(fail(errors.New("no network"))), nil},
 		"too long a wait":           {newScript(refuse("user", "4000")), nil},
 		"an invalid path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			transport := newTransport(t, c.below)
-			r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
-			r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
-			r.Host, r.Close = "discord.com", true
-			if c.change != nil {
-				c.change(r)
-			}
-			before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
-			header, trailer := r.Header.Clone(), r.Trailer.Clone()
+	}, func(t *testing.T, c story) {
+		transport := newTransport(t, c.below)
+		r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
+		r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
+		r.Host, r.Close = "discord.com", true
+		if c.change != nil {
+			c.change(r)
+		}
+		before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
+		header, trailer := r.Header.Clone(), r.Trailer.Clone()
 
-			if response, err := transport.RoundTrip(r); err == nil {
-				response.Body.Close()
-			}
-			assert.True(t, r.Body == body, "another body")
-			assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
-			assert.Same(t, before.URL, r.URL)
-			assert.Equal(t, url, *r.URL)
-			assert.Equal(t, header, r.Header)
-			assert.Equal(t, trailer, r.Trailer)
-			// Functions and bodies cannot be compared deeply; the other fields can.
-			after := *r
-			before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
-			assert.True(t, reflect.DeepEqual(before, after))
-		})
-	}
+		if response, err := transport.RoundTrip(r); err == nil {
+			response.Body.Close()
+		}
+		assert.True(t, r.Body == body, "another body")
+		assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
+		assert.Same(t, before.URL, r.URL)
+		assert.Equal(t, url, *r.URL)
+		assert.Equal(t, header, r.Header)
+		assert.Equal(t, trailer, r.Trailer)
+		// Functions and bodies cannot be compared deeply; the other fields can.
+		after := *r
+		before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
+		assert.True(t, reflect.DeepEqual(before, after))
+	})
 }
 
 func TestTheTransportBelowGetsTheSameRequest(t *testing.T) {
@@ -219,8 +211,7 @@ func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
 
 			_, err := transport.RoundTrip(r)
 			require.ErrorIs(t, err, c.want)
-			var wrong *routes.PathError
-			require.ErrorAs(t, err, &wrong)
+			errorAs[*routes.PathError](t, err)
 			bodies.assertClosed(t)
 			assert.Empty(t, below.requests())
 			assert.Zero(t, transport.Manager().Stats().Granted)

@@ -63,11 +63,11 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	for name := range inventions(t) {
 		for _, restart := range []bool{false, true} {
 			inBubble(t, fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
-				transport := newTransport(t, roundTripper(knowing), small)
+				transport := newTransport(t, responder(knowing), small)
 				hook := func() *http.Request { return as(newRequest(t, "POST", webhook, "{}"), "") }
 				assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
 				if restart {
-					next := newTransport(t, roundTripper(knowing), small)
+					next := newTransport(t, responder(knowing), small)
 					require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
 					transport = next
 				}
@@ -96,13 +96,13 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	} {
 		for _, restart := range []bool{false, true} {
 			inBubble(t, fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
-				transport := newTransport(t, roundTripper(knowing), small)
+				transport := newTransport(t, responder(knowing), small)
 				assert.False(t, transport.HasSucceeded(authorization))
 				assertStatus(t, http.StatusOK, send(transport, newRequest(t, "GET", "/api/v10"+c.path, "")))
 				for range 2 { // up to two restarts; the credential is not used between them
 					time.Sleep(c.age / 2)
 					if restart {
-						next := newTransport(t, roundTripper(knowing), small)
+						next := newTransport(t, responder(knowing), small)
 						require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
 						transport = next
 					}
@@ -123,16 +123,14 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		key := httpclient.WithStateKey([]byte("secret"))
-		first := newTransport(t, roundTripper(knowing), small, key)
+		first := newTransport(t, responder(knowing), small, key)
 		assertStatus(t, http.StatusOK, send(first, newMessage(t)), send(first, newRequest(t, "POST", webhook, "{}")))
 		state := stateOf(t, first, true)
 		for _, secret := range []string{authorization, webhookSecret} {
 			assert.NotContains(t, string(state), secret)
 		}
-		lent := buckets.NewRESTBucketManager(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
-		require.NoError(t, lent.Start())
-		defer lent.Close()
-		second := newTransport(t, roundTripper(knowing), key, httpclient.WithLimiter(lent))
+		lent := newManager(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		second := newTransport(t, responder(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
 		assert.Zero(t, lent.Stats().Buckets, "the caller's manager restores nothing")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))

@@ -49,26 +49,23 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 
 // The second attempt reads from a new source, which does not give anything at first.
 func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+	inBubbles(t, map[string]responder{
 		"after a 429": refuse("user", "1"), "after a failure": answer(http.StatusBadGateway, ""),
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			transport := newTransport(t, newScript(first, answer(http.StatusOK, "")))
-			source, writer := io.Pipe()
-			r := newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", "")
-			r = unreplayable(r, io.LimitReader(endless{}, 3<<20), 3<<20)
-			r.Header.Set("Content-Type", "multipart/form-data") // in a form, the transport does not look for a nonce
-			r.GetBody = func() (io.ReadCloser, error) { return source, nil }
-			upload := send(transport, r)
-			time.Sleep(5 * time.Second)
-			next := send(transport, newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/3", "{}"))
-			assertStatus(t, http.StatusOK, next)
-			assert.Less(t, next.took, time.Second)
-			go func() { _, _ = writer.Write(make([]byte, 3<<20)); writer.Close() }()
-			assertStatus(t, http.StatusOK, upload)
-		})
-	}
+	}, func(t *testing.T, first responder) {
+		transport := newTransport(t, newScript(first, answer(http.StatusOK, "")))
+		source, writer := io.Pipe()
+		r := newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", "")
+		r = unreplayable(r, io.LimitReader(endless{}, 3<<20), 3<<20)
+		r.Header.Set("Content-Type", "multipart/form-data") // in a form, the transport does not look for a nonce
+		r.GetBody = func() (io.ReadCloser, error) { return source, nil }
+		upload := send(transport, r)
+		time.Sleep(5 * time.Second)
+		next := send(transport, newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/3", "{}"))
+		assertStatus(t, http.StatusOK, next)
+		assert.Less(t, next.took, time.Second)
+		go func() { _, _ = writer.Write(make([]byte, 3<<20)); writer.Close() }()
+		assertStatus(t, http.StatusOK, upload)
+	})
 }
 
 // An upload that makes slow progress is the first request of its route. After 15 s the others are sent without its

@@ -31,13 +31,12 @@ func readSlowly(r io.Reader, piece int, pause time.Duration) (sum int) {
 
 // An upload of 25 MB at 10 Mbit/s.
 func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
-	t.Parallel()
 	const size, piece = 25 << 20, 256 << 10
 	const pause = 210 * time.Millisecond
 	upload := func() io.Reader { return io.LimitReader(endless{}, size) }
 	handler := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, readSlowly(r.Body, piece, pause)) }
 	fake := func(*testing.T) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return responder(func(r *http.Request) (*http.Response, error) {
 			defer r.Body.Close()
 			done := make(chan int, 1)
 			go func() { done <- readSlowly(r.Body, piece, pause) }()
@@ -49,10 +48,11 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 			}
 		})
 	}
-	for name, c := range map[string]struct {
+	type story struct {
 		below  func(t *testing.T) http.RoundTripper
 		change func(*http.Request)
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"over HTTP": {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(*http.Request) {}},
 		"over HTTP, of unknown length": {
 			func(t *testing.T) http.RoundTripper { return newServer(t, handler) },
@@ -64,7 +64,7 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(upload()), nil }
 		}},
 		"that is repeated below": {func(t *testing.T) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return responder(func(r *http.Request) (*http.Response, error) {
 				again := r.Clone(r.Context())
 				var err error
 				if again.Body, err = r.GetBody(); err != nil {
@@ -75,43 +75,38 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 		}, func(r *http.Request) {
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(upload()), nil }
 		}},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			r := unreplayable(newMessage(t), upload(), size)
-			c.change(r)
-			sent := send(newTransport(t, c.below(t)), r).wait()
-			assertStatus(t, http.StatusOK, sent)
-			assert.Equal(t, fmt.Sprint(size), sent.body)
-			assert.Greater(t, sent.took, 20*time.Second)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		r := unreplayable(newMessage(t), upload(), size)
+		c.change(r)
+		sent := send(newTransport(t, c.below(t)), r).wait()
+		assertStatus(t, http.StatusOK, sent)
+		assert.Equal(t, fmt.Sprint(size), sent.body)
+		assert.Greater(t, sent.took, 20*time.Second)
+	})
 }
 
 func TestAnUploadThatStopsIsATimeout(t *testing.T) {
-	t.Parallel()
-	for name, stops := range map[string]time.Duration{
+	inBubbles(t, map[string]time.Duration{
 		"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour,
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			start := time.Now()
-			var last atomic.Int64 // time since start
-			below := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
-				p := make([]byte, 64<<10)
-				for time.Since(start) < stops {
-					time.Sleep(10 * time.Second)
-					if _, err := io.ReadFull(r.Body, p); err != nil {
-						break
-					}
-					last.Store(int64(time.Since(start)))
+	}, func(t *testing.T, stops time.Duration) {
+		start := time.Now()
+		var last atomic.Int64 // time since start
+		below := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
+			p := make([]byte, 64<<10)
+			for time.Since(start) < stops {
+				time.Sleep(10 * time.Second)
+				if _, err := io.ReadFull(r.Body, p); err != nil {
+					break
 				}
-				<-r.Context().Done()
-			})
-			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
-			sent := send(newTransport(t, below), r).wait()
-			assertAttemptTimeout(t, 15*time.Second, sent.err)
-			assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
+				last.Store(int64(time.Since(start)))
+			}
+			<-r.Context().Done()
 		})
-	}
+		r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
+		sent := send(newTransport(t, below), r).wait()
+		assertAttemptTimeout(t, 15*time.Second, sent.err)
+		assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
+	})
 }
 
 // closers closes all its elements.
@@ -174,25 +169,22 @@ func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 
 // net/http sends the headers alone if it cannot see that the body is in memory.
 func TestASmallBodyIsSentTogetherWithItsHeaders(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*http.Request){
+	inBubbles(t, map[string]func(*http.Request){
 		"by GetBody":     func(*http.Request) {},
 		"kept in memory": func(r *http.Request) { unreplayable(r, r.Body, -1) },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
-			var writes atomic.Int32
-			below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := server.DialContext(ctx, network, address)
-				return &countedConn{c, &writes}, err
-			}}
-			defer below.CloseIdleConnections()
-			r := newMessage(t)
-			change(r)
-			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
-			assert.EqualValues(t, 1, writes.Load())
-		})
-	}
+	}, func(t *testing.T, change func(*http.Request)) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
+		var writes atomic.Int32
+		below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := server.DialContext(ctx, network, address)
+			return &countedConn{c, &writes}, err
+		}}
+		defer below.CloseIdleConnections()
+		r := newMessage(t)
+		change(r)
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+		assert.EqualValues(t, 1, writes.Load())
+	})
 }
 
 type countedConn struct {
