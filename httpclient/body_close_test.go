@@ -119,5 +119,3 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
 	})
 }
-
-

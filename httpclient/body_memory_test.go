@@ -34,12 +34,6 @@ func (c tally) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// silence answers only when the request's context ends.
-func silence(r *http.Request) (*http.Response, error) {
-	<-r.Context().Done()
-	return nil, r.Context().Err()
-}
-
 // Uploads wait until their route is discovered. The part of their bodies that is read before is kept in memory, up to a
 // bound.
 func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {

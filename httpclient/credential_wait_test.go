@@ -14,10 +14,6 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// usedUp is a success that uses up its bucket for two minutes.
-var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
-	"X-RateLimit-Reset-After: 120")
-
 // A queued request whose credential is stopped will never be sent, so it must fail at once.
 func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	t.Parallel()
@@ -48,7 +44,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 					time.Sleep(late)
 					return answer(c.status, c.body, "Content-Type: application/json")(r)
 				}
-				return usedUp(r)
+				return usedUp(1, 2*time.Minute)(r)
 			}))
 			assertStatus(t, http.StatusOK, send(transport, c.request(t)))
 			time.Sleep(time.Millisecond)
@@ -79,7 +75,7 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 			if strings.Contains(r.URL.Path, "/guilds/") {
 				return unauthorized(r)
 			}
-			return usedUp(r)
+			return usedUp(1, 2*time.Minute)(r)
 		}))
 		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
 		time.Sleep(time.Millisecond)

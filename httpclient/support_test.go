@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -336,6 +337,12 @@ func refuse(scope, seconds string) responder {
 	return answer(http.StatusTooManyRequests,
 		`{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
 		"X-RateLimit-Scope: "+scope, "Retry-After: "+seconds, "Via: 1.1 google", "Content-Type: application/json")
+}
+
+// usedUp is a success that leaves nothing of a bucket with this limit until its reset.
+func usedUp(limit int, resetAfter time.Duration) responder {
+	return answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0", fmt.Sprint("X-RateLimit-Limit: ", limit),
+		fmt.Sprint("X-RateLimit-Reset-After: ", resetAfter.Seconds()))...)
 }
 
 // fail returns an error instead of a response.
