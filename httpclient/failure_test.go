@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -68,16 +67,6 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnErrorThatWillNotPassEndsTheRepeating(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(fail(lostConnection()), fail(x509.UnknownAuthorityError{}), answer(http.StatusOK, ""))
-		err := send(newTransport(t, below), getChannel(t)).wait().err
-		vain := errorAs[*httpclient.RetryError](t, err)
-		assert.Equal(t, 2, vain.Attempts)
-		assert.ErrorAs(t, err, new(x509.UnknownAuthorityError))
-	})
 }
 
 // While a network comes up or goes down, resolvers say "no such host" although Discord's hosts exist. A damaged TLS

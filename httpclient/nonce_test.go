@@ -133,13 +133,3 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 		assert.Equal(t, length, below.requests()[0].request.ContentLength)
 	})
 }
-
-// A 429 means that the message was not created. So the time limit for retries must not include the wait after it.
-func TestTheTimeForRetriesBeginsWhenAMessageMayHaveBeenCreated(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("user", "150"), fail(lostConnection()), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, httpclient.WithNonce())
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-		assert.Len(t, below.requests(), 3)
-	})
-}

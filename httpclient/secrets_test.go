@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -221,33 +220,4 @@ func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
 	assertRedacted(t, httpclient.Redact(&url.Error{
 		Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret),
 	}))
-}
-
-// Requests of all kinds wait or are in flight while the manager is printed.
-func TestNoSnapshotContainsAToken(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
-		below.takes = time.Second
-		transport := newTransport(t, below)
-		var calls []*call
-		for range 3 {
-			for _, r := range secretRequests(t) {
-				calls = append(calls, send(transport, r))
-			}
-		}
-		for range 3 {
-			time.Sleep(900 * time.Millisecond)
-			snapshots := 0
-			for b := range transport.Manager().Buckets() {
-				snapshots++
-				assertNoSecretIn(t, b, &b)
-				assert.NotContains(t, b.Major, strings.ToLower(webhookSecret))
-			}
-			assert.NotZero(t, snapshots)
-			assertNoSecretIn(t, transport.Manager().Stats())
-		}
-		assertStatus(t, http.StatusOK, calls...)
-		synctest.Wait() // fmt reads fields without locks, so nothing may run
-		assertNoSecretIn(t, transport, transport.Manager())
-	})
 }
