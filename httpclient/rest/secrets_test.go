@@ -10,14 +10,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/rest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -132,22 +129,6 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	manager := buckets.NewRESTBucketManager()
-	require.NoError(t, manager.Start())
-	defer manager.Close()
-	for _, token := range []string{clientToken, strings.ToLower(clientToken), ""} {
-		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
-		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
-		require.NoError(t, client.Close())
-	}
-	assert.Equal(t, 3, manager.Stats().Authentications)
-	for b := range manager.Buckets() {
-		assertHidden(t, b)
 	}
 }
 

@@ -2,7 +2,9 @@ package rest_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
@@ -37,6 +40,31 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { bubble(t, test) })
+}
+
+// inBubbles runs a test in virtual time for each row of a table, in parallel with others.
+func inBubbles[R any](t *testing.T, rows map[string]R, test func(t *testing.T, row R)) {
+	t.Helper()
+	t.Parallel()
+	for name, row := range rows {
+		inBubble(t, name, func(t *testing.T) { test(t, row) })
+	}
+}
+
+// errorAs asserts that an error is or wraps an error of type E, and returns that one.
+func errorAs[E error](t *testing.T, err error) (found E) {
+	t.Helper()
+	require.ErrorAs(t, err, &found)
+	return found
+}
+
+// newManager returns a manager that has been started. It is closed when the test ends.
+func newManager(t *testing.T) *buckets.RESTBucketManager {
+	t.Helper()
+	manager := buckets.NewRESTBucketManager()
+	require.NoError(t, manager.Start())
+	t.Cleanup(func() { assert.NoError(t, manager.Close()) })
+	return manager
 }
 
 // arrived is a request that a Client has sent.
@@ -137,13 +165,28 @@ func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *r
 	return client
 }
 
-// listener is a limiter that lets all requests leave at once and records their servers.
+// sent returns the request that a call of DoJSON sends.
+func sent(t *testing.T, client []rest.Option, method, path string, in any, options ...rest.RequestOption) arrived {
+	t.Helper()
+	below := fine()
+	c := rest.New(clientToken, append([]rest.Option{over(below)}, client...)...)
+	require.NoError(t, c.DoJSON(t.Context(), method, path, in, nil, options...))
+	require.NoError(t, c.Close())
+	return below.only(t)
+}
+
+// listener is a limiter that lets all requests leave at once and records their servers, routes and majors.
 type listener struct {
 	buckets.Unlimited
-	servers []string
+	requests []string
 }
 
 func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	l.servers = append(l.servers, r.Server)
+	l.requests = append(l.requests, fmt.Sprint(r.Server, " ", r.Route.Route(), " of ", r.Route.Major().ID))
 	return l.Unlimited.AcquireRequest(ctx, r)
+}
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
+	goleak.VerifyTestMain(m)
 }
