@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -111,53 +110,6 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 			}
 			time.Sleep(11 * time.Minute)
 		}
-	})
-}
-
-// The previous handler's state says which tokens have worked.
-func TestBotsThatHaveWorkedAreLetThroughAfterARestartInAFlood(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := discordThatAuthorizes(t)
-		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
-		var state bytes.Buffer
-		require.NoError(t, w.handler.Transport().WriteState(&state))
-		next := discordThatAuthorizes(t)
-		require.NoError(t, next.handler.Transport().RestoreState(&state))
-		for i := range 1001 {
-			next.as(fmt.Sprint("Bot invented-", i), "/users/@me")
-		}
-		assert.Equal(t, 200, next.as(token, "/users/@me").StatusCode)
-		assert.Equal(t, "unverified", next.as("Bot new", "/users/@me").Header.Get("X-Ratelight-Proxy"))
-	})
-}
-
-// Requests without a credential must neither have the address banned nor use up the budget for bots. This must also
-// hold after a start without a state, before any bot has worked.
-func TestInventedInteractionsStopNoBot(t *testing.T) {
-	t.Run("that has worked", func(t *testing.T) { inventInteractions(t, true) })
-	t.Run("that comes later", func(t *testing.T) { inventInteractions(t, false) })
-}
-
-func inventInteractions(t *testing.T, worked bool) {
-	play(t, func(t *testing.T) {
-		refuse := func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Via", "1.1 google")
-			rw.WriteHeader(http.StatusUnauthorized)
-		}
-		w := newWorld(t, []discordtest.Rule{
-			discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000), discordtest.Handle("GET /users/@me", authorize),
-			discordtest.Handle("GET /webhooks/{id}/{token}/messages/@original", refuse),
-		})
-		if worked {
-			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
-		}
-		statuses := make(map[string]int)
-		for i := range 9500 {
-			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
-			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
-		}
-		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
-		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 	})
 }
 
