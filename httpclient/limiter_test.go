@@ -3,7 +3,6 @@ package httpclient_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -18,42 +17,6 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
-
-var hiddenFromAbove = []string{
-	"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-RateLimit-Bucket",
-	"X-RateLimit-Global", "X-RateLimit-Scope",
-}
-
-// WithoutRateLimitHeaders promises to remove the Retry-After of a 429 that could not be repeated. The Retry-After of a
-// 503 is not about limits, and the caller needs it.
-func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
-	t.Parallel()
-	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true",
-		"X-RateLimit-Reset: 1",
-		"Retry-After: 2", "Anything: else")
-	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-		for _, hidden := range []bool{false, true} {
-			inBubble(t, fmt.Sprint(status, ", hidden ", hidden), func(t *testing.T) {
-				options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
-				if hidden {
-					options = append(options, httpclient.WithoutRateLimitHeaders())
-				}
-				r := newMessage(t)
-				r.GetBody = nil
-				transport := newTransport(t, newScript(answer(status, "{}", lines...)), options...)
-				response := roundTrip(t, transport, r)
-				require.NoError(t, response.Body.Close())
-				assert.Equal(t, status, response.StatusCode)
-				for _, name := range hiddenFromAbove {
-					assert.Equal(t, hidden, response.Header.Get(name) == "", name)
-				}
-				assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
-				assert.Equal(t, "else", response.Header.Get("Anything"))
-				assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "hidden headers are obeyed all the same")
-			})
-		}
-	}
-}
 
 func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -72,15 +35,6 @@ func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
 		require.NoError(t, transport.Close())
 		assert.ErrorIs(t, send(transport, newMessage(t)).wait().err, buckets.ErrClosed)
 	})
-}
-
-func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
-	t.Parallel()
-	transport := newTransport(t, newScript(answer(http.StatusTooManyRequests, "<html>")),
-		httpclient.WithLimiter(buckets.Unlimited{}))
-	_, err := transport.RoundTrip(newMessage(t))
-	edge := errorAs[*ratelimits.EdgeError](t, err)
-	assert.Zero(t, edge.Hold, "the limiter does not know the hold")
 }
 
 // turnstile lets one request leave each second, and records what it is called with.
@@ -156,35 +110,6 @@ func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	})
 }
 
-func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
-	t.Parallel()
-	manager := newManager(t)
-	transport := httpclient.NewTransport(httpclient.WithLimiter(buckets.Unlimited{}))
-	assert.Nil(t, transport.Manager())
-	require.NoError(t, transport.Close())
-
-	for name, options := range map[string][]httpclient.Option{
-		"as a limiter": {httpclient.WithLimiter(manager)},
-		"nil":          {httpclient.WithLimiter(manager), httpclient.WithLimiter(nil)},
-	} {
-		transport := httpclient.NewTransport(options...)
-		assert.Same(t, manager, transport.Manager(), name)
-		require.NoError(t, transport.Close())
-		lease, err := manager.Acquire(t.Context(), mustMatch(t), "")
-		require.NoError(t, err, "the caller's limiter stays open")
-		lease.Return()
-	}
-	own := newTransport(t, nil, httpclient.WithLimiter(nil))
-	assert.NotNil(t, own.Manager())
-}
-
-func mustMatch(t *testing.T) routes.CompiledRoute {
-	t.Helper()
-	route, err := routes.Match(http.MethodGet, channel)
-	require.NoError(t, err)
-	return route
-}
-
 // A limiter that never waits must not turn a refusal into a loop: Discord bans an IP address after ten thousand of
 // them.
 func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
@@ -203,34 +128,83 @@ func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	})
 }
 
-// inert is a limiter where a message waits for a second, and then leaves or waits until its context ends.
-type inert struct{ leaves bool }
-
-func (l inert) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	if r.Route.Route() == routes.CreateMessage {
-		time.Sleep(time.Second)
-		if !l.leaves {
-			<-ctx.Done()
+// WithoutRateLimitHeaders promises to remove the Retry-After of a 429 that could not be repeated. The Retry-After of a
+// 503 is not about limits, and the caller needs it.
+func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
+	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true",
+		"X-RateLimit-Reset: 1", "Retry-After: 2", "Anything: else")
+	inBubbles(t, map[string]bool{"removed": true, "passed on": false}, func(t *testing.T, hidden bool) {
+		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
+			if hidden {
+				options = append(options, httpclient.WithoutRateLimitHeaders())
+			}
+			r := newMessage(t)
+			r.GetBody = nil
+			transport := newTransport(t, newScript(answer(status, "{}", lines...)), options...)
+			response := roundTrip(t, transport, r)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, status, response.StatusCode)
+			for _, name := range []string{"Limit", "Remaining", "Reset", "Reset-After", "Bucket", "Global", "Scope"} {
+				assert.Equal(t, hidden, response.Header.Get("X-RateLimit-"+name) == "", name)
+			}
+			assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
+			assert.Equal(t, "else", response.Header.Get("Anything"))
+			assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "hidden headers are obeyed all the same")
 		}
-	}
-	return buckets.Lease{}, ctx.Err()
+	})
 }
 
-func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *testing.T) {
+func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below, manager := newScript(usedUp(1, time.Second)), newManager(t)
+		one := newTransport(t, below, httpclient.WithLimiter(manager), httpclient.WithLimiter(nil)) // nil is ignored
+		other := newTransport(t, below, httpclient.WithLimiter(manager))
+		assert.Same(t, manager, one.Manager())
+		assert.Same(t, manager, other.Manager())
+		assert.NotNil(t, newTransport(t, nil, httpclient.WithLimiter(nil)).Manager())
+
+		assertStatus(t, http.StatusOK, send(one, newMessage(t)))
+		second := send(other, newMessage(t))
+		assertStatus(t, http.StatusOK, second)
+		assertTook(t, time.Second, second.took)
+
+		require.NoError(t, one.Close())
+		assert.True(t, manager.IsAlive(), "closed by a transport that does not own it")
+		assert.ErrorIs(t, send(one, newMessage(t)).wait().err, buckets.ErrClosed)
+		assertStatus(t, http.StatusOK, send(other, newMessage(t)))
+	})
+}
+
+func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	t.Parallel()
-	for _, leaves := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`,
-				"Content-Type: application/json"))
-			transport := newTransport(t, below, httpclient.WithLimiter(inert{leaves}))
-			waiting := send(transport, newMessage(t))
-			synctest.Wait()
-			for _, path := range []string{"/users/@me", "/gateway/bot"} {
-				assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10"+path, "")))
-			}
-			require.ErrorAs(t, waiting.wait().err, new(*httpclient.CredentialError))
-			assertTook(t, time.Second, waiting.took)
-			assert.Len(t, below.requests(), 2)
-		})
-	}
+	transport := newTransport(t, newScript(answer(http.StatusTooManyRequests, "<html>")),
+		httpclient.WithLimiter(buckets.Unlimited{}))
+	_, err := transport.RoundTrip(newMessage(t))
+	assert.Zero(t, errorAs[*ratelimits.EdgeError](t, err).Hold, "the limiter does not know the hold")
+}
+
+// A message waits for a second. Then it leaves, or waits until its context ends.
+func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *testing.T) {
+	inBubbles(t, map[string]bool{"leaves": true, "waits": false}, func(t *testing.T, leaves bool) {
+		below := newScript(unauthorized)
+		transport := newTransport(t, below, httpclient.WithLimiter(limiterFunc(
+			func(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+				if r.Route.Route() == routes.CreateMessage {
+					time.Sleep(time.Second)
+					if !leaves {
+						<-ctx.Done()
+					}
+				}
+				return buckets.Lease{}, ctx.Err()
+			})))
+		waiting := send(transport, posting(t, 1))
+		synctest.Wait()
+		for _, path := range []string{"/users/@me", "/gateway/bot"} {
+			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, path)))
+		}
+		errorAs[*httpclient.CredentialError](t, waiting.wait().err)
+		assertTook(t, time.Second, waiting.took)
+		assert.Len(t, below.requests(), 2)
+	})
 }

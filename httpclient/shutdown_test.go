@@ -210,30 +210,6 @@ func TestAClosedTransportRefusesRequests(t *testing.T) {
 	assert.Empty(t, below.requests())
 }
 
-func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		server := newDiscord(t,
-			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
-		manager := newManager(t)
-		one := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
-		other := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
-		assert.Same(t, manager, one.Manager())
-		assert.Same(t, manager, other.Manager())
-
-		assertStatus(t, http.StatusOK, send(one, newMessage(t)))
-		second := send(other, newMessage(t))
-		assertStatus(t, http.StatusOK, second)
-		assert.GreaterOrEqual(t, second.took, time.Second,
-			"the request did not wait although the other transport had used up the limit")
-
-		require.NoError(t, one.Close())
-		assert.True(t, manager.IsAlive(), "closed by a transport that does not own it")
-		assert.ErrorIs(t, send(one, newMessage(t)).wait().err, buckets.ErrClosed)
-		assertStatus(t, http.StatusOK, send(other, newMessage(t)))
-		assert.Zero(t, server.Report().Refused.Total())
-	})
-}
-
 func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")),
