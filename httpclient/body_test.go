@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -64,51 +63,6 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 	})
 }
 
-func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
-	t.Parallel()
-	for _, maxBufferedBody := range []int64{0, -5} {
-		t.Run(strconv.FormatInt(maxBufferedBody, 10), func(t *testing.T) {
-			t.Parallel()
-			text := &counted{Reader: strings.NewReader("hello")}
-			transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
-				assert.Equal(t, 1, text.read, "one byte is read to see that the source gives any")
-				defer r.Body.Close()
-				content, err := io.ReadAll(r.Body)
-				assert.NoError(t, err)
-				return answer(http.StatusOK, string(content))(r)
-			}), httpclient.WithMaxBufferedBody(maxBufferedBody))
-			sent := send(transport, unreplayable(newMessage(t), text, -1))
-			assertStatus(t, http.StatusOK, sent)
-			assert.Equal(t, "hello", sent.body)
-		})
-	}
-}
-
-func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
-		transport := newTransport(t, below)
-		broken := errors.New("the file was removed")
-		r := newMessage(t)
-		getBody := r.GetBody
-		r.GetBody = func() (io.ReadCloser, error) {
-			if len(below.requests()) > 0 {
-				return nil, broken
-			}
-			return getBody()
-		}
-		first := send(transport, r)
-		synctest.Wait()
-		second := send(transport, newMessage(t))
-		assert.ErrorIs(t, first.wait().err, broken)
-		assert.Zero(t, first.took, "the request waited although it cannot be sent")
-		assertStatus(t, http.StatusOK, second)
-		assertTook(t, time.Second, second.took)
-		assert.Len(t, below.requests(), 2)
-		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent does not count as lost")
-	})
-}
-
 // counted counts the bytes that were read.
 type counted struct {
 	io.Reader
@@ -148,110 +102,6 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// All bodies are closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
-// transport below closes the request bodies that it gets; the caller closes the response that it gets.
-func TestAllBodiesAreClosed(t *testing.T) {
-	ok := answer(http.StatusOK, "{}")
-	subLimit := refusal429(`{"retry_after":1}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
-	type prepare func(t *testing.T, transport *httpclient.Transport, r *http.Request)
-	single := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) { r.GetBody = nil }
-	unreadable := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) {
-		r.GetBody, r.Body = nil, struct {
-			io.Reader
-			io.Closer
-		}{iotest.ErrReader(errors.New("disk is gone")), r.Body}
-	}
-	closed := func(_ *testing.T, transport *httpclient.Transport, _ *http.Request) { transport.Close() }
-	wrongPath := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) { r.URL.Path = "/a/../b" }
-	cdn := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) { r.URL.Host = "cdn.discordapp.com" }
-	cancelled := func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)).wait())
-		first := send(transport, newMessage(t))
-		ctx, cancel := context.WithCancel(t.Context())
-		*r = *r.WithContext(ctx)
-		time.AfterFunc(500*time.Millisecond, cancel)
-		t.Cleanup(func() { first.wait() })
-		synctest.Wait()
-	}
-	superseded := func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)).wait())
-		*r = *r.WithContext(httpclient.ContextWithLatest(context.Background()))
-		newer := make(chan *call, 1)
-		time.AfterFunc(500*time.Millisecond, func() { newer <- send(transport, newMessage(t).WithContext(r.Context())) })
-		t.Cleanup(func() { assertStatus(t, http.StatusOK, <-newer) })
-	}
-	tooLate := func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		t.Cleanup(cancel)
-		*r = *r.WithContext(ctx)
-	}
-
-	type story struct {
-		answers []responder
-		prepare prepare
-		keep    int64
-		status  int // 0: an error is returned
-	}
-	inBubbles(t, map[string]story{
-		"success":                              {answers: answers(ok), status: 200},
-		"success, kept in memory":              {answers: answers(ok), prepare: single, keep: 100, status: 200},
-		"success, too large to keep":           {answers: answers(ok), prepare: single, keep: 3, status: 200},
-		"refused and repeated":                 {answers: answers(refuse("user", "1"), refuse("global", "1"), ok), status: 200},
-		"refused and repeated, kept in memory": {answers: answers(refuse("user", "1"), ok), prepare: single, keep: 100, status: 200},
-		"refused by a hidden limit":            {answers: answers(subLimit, subLimit, ok), status: 200},
-		"refused, cannot be repeated":          {answers: answers(refuse("user", "1")), prepare: single, status: 429},
-		"refused, too large to keep":           {answers: answers(refuse("user", "1")), prepare: single, keep: 3, status: 429},
-		"refused by the edge":                  {answers: answers(answer(429, "<html>"))},
-		"refused, a longer wait than allowed":  {answers: answers(refuse("user", "4000"))},
-		"refused, past the deadline":           {answers: answers(refuse("user", "1")), prepare: tooLate},
-		"error below":                          {answers: answers(fail(errors.New("no network")))},
-		"body cannot be read":                  {answers: answers(ok), prepare: unreadable, keep: 100},
-		"cancelled in the queue": {
-			answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: cancelled,
-		},
-		"superseded in the queue": {
-			answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: superseded,
-		},
-		"closed": {answers: answers(ok), prepare: closed},
-		"closed, kept in memory": {answers: answers(ok), prepare: func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
-			single(t, transport, r)
-			closed(t, transport, r)
-		}, keep: 100},
-		"not a path of Discord's": {answers: answers(ok), prepare: wrongPath},
-		"another host's path":     {answers: answers(ok), prepare: cdn, status: 200},
-	}, func(t *testing.T, c story) {
-		var requests, responses ledger
-		below := newScript(c.answers...)
-		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
-			response, err := below.RoundTrip(r)
-			if err == nil {
-				response.Body = struct {
-					io.Reader
-					io.Closer
-				}{response.Body, responses.open(nil)}
-			}
-			return response, err
-		}), httpclient.WithMaxBufferedBody(c.keep))
-
-		open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
-		r := newMessage(t)
-		r.Body, r.GetBody = open(), func() (io.ReadCloser, error) { return open(), nil }
-		if c.prepare != nil {
-			c.prepare(t, transport, r)
-		}
-		response, err := transport.RoundTrip(r)
-		status := 0
-		if err == nil {
-			status = response.StatusCode
-			assert.NoError(t, response.Body.Close())
-		}
-		assert.Equal(t, c.status, status, "%v", err)
-		synctest.Wait()
-		requests.assertClosed(t)
-		assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
-	})
-}
-
 // A body that turns out to be empty still has trailers, which net/http sends only after a body. Without a body, HTTP/2
 // would never say that the request is complete.
 func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
@@ -276,4 +126,152 @@ func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
 			assert.Equal(t, http.Header{"X-Sum": {"of nothing"}}, trailer)
 		})
 	}
+}
+
+// All bodies are closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
+// transport below closes the request bodies that it gets; the caller closes the response that it gets.
+func TestAllBodiesAreClosed(t *testing.T) {
+	ok, user, full := answer(http.StatusOK, "{}"), refuse("user", "1"), usedUp(1, time.Second)
+	subLimit := refusal429(`{"retry_after":1}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
+	type prepare func(t *testing.T, transport *httpclient.Transport, r *http.Request)
+	both := func(all ...prepare) prepare {
+		return func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
+			for _, each := range all {
+				each(t, transport, r)
+			}
+		}
+	}
+	single := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) { r.GetBody = nil }
+	unreadable := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) {
+		r.GetBody, r.Body = nil, struct {
+			io.Reader
+			io.Closer
+		}{iotest.ErrReader(errors.New("disk is gone")), r.Body}
+	}
+	closed := func(_ *testing.T, transport *httpclient.Transport, _ *http.Request) { transport.Close() }
+	wrongPath := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) { r.URL.Path = "/a/../b" }
+	cdn := func(_ *testing.T, _ *httpclient.Transport, r *http.Request) { r.URL.Host = "cdn.discordapp.com" }
+	noRoom := func(t *testing.T, transport *httpclient.Transport, _ *http.Request) {
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)).wait())
+	}
+	cancelled := func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
+		first := send(transport, newMessage(t))
+		ctx, cancel := context.WithCancel(t.Context())
+		*r = *r.WithContext(ctx)
+		time.AfterFunc(500*time.Millisecond, cancel)
+		t.Cleanup(func() { first.wait() })
+		synctest.Wait()
+	}
+	superseded := func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
+		*r = *r.WithContext(httpclient.ContextWithLatest(context.Background()))
+		newer := make(chan *call, 1)
+		time.AfterFunc(500*time.Millisecond, func() { newer <- send(transport, newMessage(t).WithContext(r.Context())) })
+		t.Cleanup(func() { assertStatus(t, http.StatusOK, <-newer) })
+	}
+	tooLate := func(t *testing.T, _ *httpclient.Transport, r *http.Request) {
+		*r = *r.WithContext(within(t, 500*time.Millisecond))
+	}
+
+	type story struct {
+		answers []responder
+		prepare prepare
+		keep    int64
+		status  int // 0: an error is returned
+	}
+	inBubbles(t, map[string]story{
+		"success":                              {answers(ok), both(), 0, 200},
+		"success, kept in memory":              {answers(ok), single, 100, 200},
+		"success, too large to keep":           {answers(ok), single, 3, 200},
+		"refused and repeated":                 {answers(user, refuse("global", "1"), ok), both(), 0, 200},
+		"refused and repeated, kept in memory": {answers(user, ok), single, 100, 200},
+		"refused by a hidden limit":            {answers(subLimit, subLimit, ok), both(), 0, 200},
+		"refused, cannot be repeated":          {answers(user), single, 0, 429},
+		"refused, too large to keep":           {answers(user), single, 3, 429},
+		"refused by the edge":                  {answers(answer(429, "<html>")), both(), 0, 0},
+		"refused, a longer wait than allowed":  {answers(refuse("user", "4000")), both(), 0, 0},
+		"refused, past the deadline":           {answers(user), tooLate, 0, 0},
+		"error below":                          {answers(fail(errors.New("no network"))), both(), 0, 0},
+		"body cannot be read":                  {answers(ok), unreadable, 100, 0},
+		"cancelled in the queue":               {answers(full), both(noRoom, cancelled), 0, 0},
+		"superseded in the queue":              {answers(full), both(noRoom, superseded), 0, 0},
+		"closed":                               {answers(ok), closed, 0, 0},
+		"closed, kept in memory":               {answers(ok), both(single, closed), 100, 0},
+		"not a path of Discord's":              {answers(ok), wrongPath, 0, 0},
+		"another host's path":                  {answers(ok), cdn, 0, 200},
+	}, func(t *testing.T, c story) {
+		var requests, responses ledger
+		below := newScript(c.answers...)
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			response, err := below.RoundTrip(r)
+			if err == nil {
+				response.Body = responses.open(response.Body)
+			}
+			return response, err
+		}), httpclient.WithMaxBufferedBody(c.keep))
+		open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
+		r := newMessage(t)
+		r.Body, r.GetBody = open(), func() (io.ReadCloser, error) { return open(), nil }
+		c.prepare(t, transport, r)
+		response, err := transport.RoundTrip(r)
+		status := 0
+		if err == nil {
+			status = response.StatusCode
+			assert.NoError(t, response.Body.Close())
+		}
+		assert.Equal(t, c.status, status, "%v", err)
+		synctest.Wait()
+		requests.assertClosed(t)
+		assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
+	})
+}
+
+func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		text := &counted{Reader: strings.NewReader("hello")}
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			assert.Equal(t, 1, text.read, "one byte is read to see that the source gives any")
+			defer r.Body.Close()
+			content, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			return answer(http.StatusOK, string(content))(r)
+		}), httpclient.WithMaxBufferedBody(-5)) // like 0
+		sent := send(transport, unreplayable(newMessage(t), text, -1))
+		assertStatus(t, http.StatusOK, sent)
+		assert.Equal(t, "hello", sent.body)
+	})
+}
+
+func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
+	type story struct {
+		first responder
+		next  time.Duration // wait of the next request
+	}
+	inBubbles(t, map[string]story{
+		"after a 429":     {refuse("user", "1"), time.Second},
+		"after a failure": {answer(http.StatusBadGateway, ""), 0},
+	}, func(t *testing.T, c story) {
+		below := newScript(c.first, answer(http.StatusOK, ""))
+		transport := newTransport(t, below)
+		broken := errors.New("the file was removed")
+		r := newRequest(t, http.MethodPut, messages, "hello")
+		r.GetBody = func() (io.ReadCloser, error) {
+			if len(below.requests()) > 0 {
+				return nil, broken
+			}
+			return io.NopCloser(strings.NewReader("hello")), nil
+		}
+		first := send(transport, r)
+		synctest.Wait()
+		second := send(transport, newRequest(t, http.MethodPut, messages, "hello"))
+		assert.ErrorIs(t, first.wait().err, broken)
+		if c.next > 0 {
+			assert.Zero(t, first.took, "the request waited although it cannot be sent")
+		} else {
+			assert.Equal(t, httpclient.ErrNotRepeatable, errorAs[*httpclient.RetryError](t, first.err).Reason)
+		}
+		assertStatus(t, http.StatusOK, second)
+		assertTook(t, c.next, second.took)
+		assert.Len(t, below.requests(), 2)
+		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent does not count as lost")
+	})
 }

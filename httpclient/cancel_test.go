@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -93,22 +94,6 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// The context ends after the limiter has let the request leave, and before it is sent.
-func TestARequestCancelledOnTheWayOutGivesItsPermitBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		below := newScript(func(r *http.Request) (*http.Response, error) {
-			cancel()
-			return nil, r.Context().Err()
-		}, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		victim := send(transport, newMessage(t).WithContext(ctx))
-		assert.ErrorIs(t, victim.wait().err, context.Canceled)
-		assertNothingHeld(t, transport)
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, newMessage(t)))
-	})
-}
-
 func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, "{}"))
@@ -121,76 +106,6 @@ func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	bodies.assertClosed(t)
 	assert.Empty(t, below.requests())
-}
-
-// A client's timeout cancels the request's context. http.Client can also set the deprecated Request.Cancel, which the
-// transport leaves to the base.
-func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
-	t.Parallel()
-	ok := answer(http.StatusOK, "")
-	slow := discordsim.Fault{Nth: []int{2}, Delay: time.Minute}
-	slowBody := discordsim.Fault{Nth: []int{2}, BodyDelay: time.Minute}
-	sim := func(config discordsim.Config) func(t *testing.T) http.RoundTripper {
-		return func(t *testing.T) http.RoundTripper { return newDiscord(t, config).RoundTripper() }
-	}
-	sockets := func(config discordsim.Config) func(t *testing.T) http.RoundTripper {
-		return func(t *testing.T) http.RoundTripper {
-			below := &http.Transport{DialContext: newDiscord(t, config).DialContext}
-			t.Cleanup(below.CloseIdleConnections)
-			return below
-		}
-	}
-	scripted := func(answers ...responder) func(t *testing.T) http.RoundTripper {
-		return func(*testing.T) http.RoundTripper { return newScript(answers...) }
-	}
-	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r },
-		"X-RateLimit-Scope: user", "Retry-After: 1")
-	for name, c := range map[string]struct {
-		below  func(t *testing.T) http.RoundTripper
-		ahead  bool // another request is in flight
-		change func(r *http.Request)
-	}{
-		"behind a request that is under way": {below: sim(everything(discordsim.Fixed(1, time.Second), slow)), ahead: true},
-		"while it is sent":                   {below: sim(everything(discordsim.Fixed(5, time.Second), slow))},
-		"while the body of a 200 is read":    {below: sim(everything(discordsim.Fixed(5, time.Second), slowBody))},
-		"while it is sent, over sockets":     {below: sockets(everything(discordsim.Fixed(5, time.Second), slow))},
-		"while a body is read from a socket": {below: sockets(everything(discordsim.Fixed(5, time.Second), slowBody))},
-		"while a 429's body is read":         {below: scripted(ok, late429)},
-		"in the pause after a failure":       {below: scripted(ok, answer(http.StatusServiceUnavailable, "", "Retry-After: 3"), silence)},
-		"while its body is read into memory": {below: scripted(ok), change: func(r *http.Request) { r.Body, _ = io.Pipe() }},
-	} {
-		for parent, ctx := range parents {
-			inBubble(t, name+", "+parent, func(t *testing.T) {
-				transport := newTransport(t, c.below(t))
-				assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-				var ahead *call
-				if c.ahead {
-					ahead = send(transport, getChannel(t))
-					synctest.Wait()
-				}
-				r := getChannel(t).WithContext(ctx(t))
-				if c.change != nil {
-					c.change(r)
-				}
-				start := time.Now()
-				response, err := (&http.Client{Transport: transport, Timeout: 4 * time.Second}).Do(r)
-				if err == nil {
-					_, err = io.ReadAll(response.Body)
-					response.Body.Close()
-				}
-				assert.Equal(t, 4*time.Second, time.Since(start))
-				var timeout interface{ Timeout() bool }
-				if assert.ErrorAs(t, err, &timeout) {
-					assert.True(t, timeout.Timeout())
-				}
-				synctest.Wait()
-				if ahead != nil {
-					ahead.wait()
-				}
-				assertNothingHeld(t, transport)
-			})
-		}
-	}
 }
 
 // Only the context ends a wait in the queue. The deprecated Request.Cancel ends an attempt, because http.Transport
@@ -211,5 +126,68 @@ func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 		assert.ErrorContains(t, sent.err, "request canceled")
 		assert.Equal(t, time.Second, time.Since(start))
 		assert.Equal(t, 1, server.Report().Requests)
+	})
+}
+
+// A client's timeout cancels the request's context. http.Client can also set the deprecated Request.Cancel, which the
+// transport leaves to the base.
+func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
+	ok := answer(http.StatusOK, "")
+	never := answerSlowly(http.StatusTooManyRequests, "", time.Hour, "X-RateLimit-Scope: user", "Retry-After: 1")
+	slow := everything(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{2}, Delay: time.Minute})
+	busy := everything(discordsim.Fixed(1, time.Second), discordsim.Fault{Nth: []int{2}, Delay: time.Minute})
+	slowBody := everything(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{2}, BodyDelay: time.Minute})
+	type story struct {
+		answers []responder // nil: the config counts
+		config  discordsim.Config
+		sockets bool
+		ahead   bool // another request is in flight
+		pipe    bool // the request's body never comes
+	}
+	inBubbles(t, map[string]story{
+		"behind a request that is under way": {config: busy, ahead: true},
+		"while it is sent":                   {config: slow},
+		"while the body of a 200 is read":    {config: slowBody},
+		"while it is sent, over sockets":     {config: slow, sockets: true},
+		"while a body is read from a socket": {config: slowBody, sockets: true},
+		"while a 429's body is read":         {answers: answers(ok, never)},
+		"in the pause after a failure":       {answers: answers(ok, answer(http.StatusServiceUnavailable, "", "Retry-After: 3"), silence)},
+		"while its body is read into memory": {answers: answers(ok), pipe: true},
+	}, func(t *testing.T, c story) {
+		for _, parent := range parents {
+			var below http.RoundTripper = newScript(c.answers...)
+			if c.answers == nil {
+				server := newDiscord(t, c.config)
+				if below = server.RoundTripper(); c.sockets {
+					sockets := &http.Transport{DialContext: server.DialContext}
+					t.Cleanup(sockets.CloseIdleConnections)
+					below = sockets
+				}
+			}
+			transport := newTransport(t, below)
+			assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+			var ahead *call
+			if c.ahead {
+				ahead = send(transport, getChannel(t))
+				synctest.Wait()
+			}
+			r := getChannel(t).WithContext(parent(t))
+			if c.pipe {
+				r.Body, _ = io.Pipe()
+			}
+			start := time.Now()
+			response, err := (&http.Client{Transport: transport, Timeout: 4 * time.Second}).Do(r)
+			if err == nil {
+				_, err = io.ReadAll(response.Body)
+				response.Body.Close()
+			}
+			assert.Equal(t, 4*time.Second, time.Since(start))
+			assert.True(t, errorAs[net.Error](t, err).Timeout())
+			synctest.Wait()
+			if ahead != nil {
+				ahead.wait()
+			}
+			assertNothingHeld(t, transport)
+		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -296,28 +295,6 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A client of a proxy stalls in the middle of its upload.
-func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, newServer(t, swallow))
-		proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "discord.com"
-		}}
-		client := newServer(t, proxy.ServeHTTP)
-
-		reader, writer := io.Pipe()
-		go func() { _, _ = writer.Write(make([]byte, 2<<20)) }()
-		first := send(client, unreplayable(newMessage(t), reader, 3<<20))
-		time.Sleep(time.Second)
-		second := send(client, newMessage(t))
-		assertStatus(t, http.StatusOK, second)
-		assert.Less(t, second.took, 16*time.Second)
-		// Not later: the server's Close waits for a mutex, and virtual time stands still meanwhile.
-		writer.CloseWithError(io.ErrUnexpectedEOF)
-		first.wait()
-	})
 }
 
 // A body that is kept is read before the request waits in the queue. When its source ends the read, the memory is free

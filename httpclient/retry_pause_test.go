@@ -2,7 +2,6 @@ package httpclient_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -356,21 +355,6 @@ func TestNothingIsHeldDuringAPause(t *testing.T) {
 		assertStatus(t, http.StatusOK, other)
 		assert.Zero(t, other.took)
 		assertStatus(t, http.StatusBadGateway, paused)
-	})
-}
-
-func TestAGetBodyThatFailsLaterEndsTheRequest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
-		gone := errors.New("the file was removed")
-		r := newRequest(t, http.MethodPut, channel, "hello")
-		r.GetBody = func() (io.ReadCloser, error) { return nil, gone }
-		transport := newTransport(t, below)
-		err := send(transport, r).wait().err
-		assert.ErrorIs(t, err, gone)
-		assert.Equal(t, httpclient.ErrNotRepeatable, errorAs[*httpclient.RetryError](t, err).Reason)
-		assert.Len(t, below.requests(), 1)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
 	})
 }
 

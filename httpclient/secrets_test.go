@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"testing"
@@ -169,54 +168,40 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 }
 
 // A transport below may put the address and the headers into its errors. If a server sends something that is no HTTP
-// response, net/http quotes it, and it may repeat the request.
+// response, net/http quotes it, and it may repeat the request. It sends the opaque part of a URL.
 func TestHooksAndLogsShowNoToken(t *testing.T) {
-	t.Parallel()
-	for kind, r := range secretRequests(t) {
-		inBubble(t, kind, func(t *testing.T) {
-			var events []any
-			var log bytes.Buffer
-			broken := errors.New("broken")
-			transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
-				return nil,
-					fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
-			}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
-				Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
-				Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
-				Done:     func(_ context.Context, e httpclient.DoneEvent) { events = append(events, e, &e, e.Err) },
-			}), httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-			r.URL.RawQuery = "signature=SeCrEt"
-			_, err := transport.RoundTrip(r)
-			require.ErrorIs(t, err, broken)
-			require.ErrorIs(t, events[len(events)-1].(error), broken)
-			assertNoSecretIn(t, events...)
-			assert.Contains(t, log.String(), "malformed HTTP response")
-			assertNoSecret(t, log.String())
-		})
+	requests := secretRequests(t)
+	for _, r := range requests {
+		r.URL.RawQuery = "signature=SeCrEt"
 	}
-}
-
-// net/http sends the opaque part of a URL, which contains the token here.
-func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
-	t.Parallel()
 	for _, opaque := range []string{
 		webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook,
 	} {
-		var seen error
-		hooks := httpclient.WithHooks(httpclient.Hooks{
-			Response: func(_ context.Context, e httpclient.ResponseEvent) { seen = e.Err },
-		})
-		transport := newTransport(t, newScript(fail(errors.New("no way for "+webhookSecret))), hooks)
-		r := as(newRequest(t, http.MethodPost, webhook, "{}"), "")
+		r := newRequest(t, http.MethodPost, webhook, "{}")
 		r.URL = &url.URL{Scheme: "https", Host: "discord.com", Opaque: opaque}
-		require.Error(t, send(transport, r).wait().err)
-		require.Error(t, seen)
-		assertRedacted(t, seen)
+		requests["opaque "+opaque] = as(r, bad)
 	}
-}
-
-func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
-	t.Parallel()
+	inBubbles(t, requests, func(t *testing.T, r *http.Request) {
+		var events []any
+		var log bytes.Buffer
+		broken := errors.New("broken")
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			return nil,
+				fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
+		}), httpclient.WithRetries(1), debugging(&log), httpclient.WithHooks(httpclient.Hooks{
+			Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
+			Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
+			Done:     func(_ context.Context, e httpclient.DoneEvent) { events = append(events, e, &e, e.Err) },
+		}))
+		_, err := transport.RoundTrip(r)
+		require.ErrorIs(t, err, broken)
+		seen := events[len(events)-1].(error)
+		require.ErrorIs(t, seen, broken)
+		assertRedacted(t, seen)
+		assertNoSecretIn(t, events...)
+		assert.Contains(t, log.String(), "malformed HTTP response")
+		assertNoSecret(t, log.String())
+	})
 	assertRedacted(t, httpclient.Redact(&url.Error{
 		Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret),
 	}))

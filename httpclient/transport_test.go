@@ -62,113 +62,6 @@ func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheRequestIsNotModified(t *testing.T) {
-	ok := answer(http.StatusOK, "{}")
-	refusal := refuse("user", "1.5")
-	type story struct {
-		below  *script
-		change func(*http.Request)
-	}
-	inBubbles(t, map[string]story{
-		"success":                   {newScript(ok), nil},
-		"refused and repeated":      {newScript(refusal, refusal, ok), nil},
-		"body kept in memory":       {newScript(refusal, ok), func(r *http.Request) { r.GetBody = nil }},
-		"of unknown length":         {newScript(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }},
-		"without a body":            {newScript(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }},
-		"no method":                 {newScript(ok), func(r *http.Request) { r.Method = "" }},
-		"the transport below fails": {newScript(fail(errors.New("no network"))), nil},
-		"too long a wait":           {newScript(refuse("user", "4000")), nil},
-		"an invalid path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
-	}, func(t *testing.T, c story) {
-		transport := newTransport(t, c.below)
-		r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
-		r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
-		r.Host, r.Close = "discord.com", true
-		if c.change != nil {
-			c.change(r)
-		}
-		before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
-		header, trailer := r.Header.Clone(), r.Trailer.Clone()
-
-		if response, err := transport.RoundTrip(r); err == nil {
-			response.Body.Close()
-		}
-		assert.True(t, r.Body == body, "another body")
-		assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
-		assert.Same(t, before.URL, r.URL)
-		assert.Equal(t, url, *r.URL)
-		assert.Equal(t, header, r.Header)
-		assert.Equal(t, trailer, r.Trailer)
-		// Functions and bodies cannot be compared deeply; the other fields can.
-		after := *r
-		before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
-		assert.True(t, reflect.DeepEqual(before, after))
-	})
-}
-
-func TestTheTransportBelowGetsTheSameRequest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		type key struct{}
-		ctx := context.WithValue(t.Context(), key{}, "value")
-		r := newRequest(t, http.MethodPut, messages+"/2/reactions/%F0%9F%94%A5/@me?a=b", `{"a":1}`).WithContext(ctx)
-		r.Host = "discord.com"
-		assertStatus(t, http.StatusOK, send(transport, r))
-
-		attempts := below.requests()
-		require.Len(t, attempts, 2)
-		for _, a := range attempts {
-			assert.Equal(t, http.MethodPut, a.request.Method)
-			assert.Equal(t, r.URL.String(), a.request.URL.String())
-			assert.Equal(t, r.Header, a.request.Header)
-			assert.Equal(t, r.Host, a.request.Host)
-			assert.Equal(t, r.ContentLength, a.request.ContentLength)
-			assert.Equal(t, "value", a.request.Context().Value(key{}))
-			assert.Equal(t, `{"a":1}`, a.body)
-		}
-	})
-}
-
-func TestARequestWithoutABodyHasNoneBelow(t *testing.T) {
-	t.Parallel()
-	for name, body := range map[string]io.ReadCloser{"nil": nil, "http.NoBody": http.NoBody} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
-			transport := newTransport(t, below)
-			r := newRequest(t, http.MethodGet, messages, "")
-			r.Body = body
-			assertStatus(t, http.StatusOK, send(transport, r))
-			require.Len(t, below.requests(), 2)
-			for _, a := range below.requests() {
-				assert.Equal(t, body, a.request.Body)
-			}
-		})
-	}
-}
-
-func TestNoMethodMeansGet(t *testing.T) {
-	t.Parallel()
-	below := newScript(answer(http.StatusOK, "{}"))
-	transport := newTransport(t, below)
-	r := newRequest(t, "", "/api/v10/gateway/bot", "")
-	r.Method = ""
-	assertStatus(t, http.StatusOK, send(transport, r))
-	assert.Empty(t, below.requests()[0].request.Method, "the transport below chooses the method")
-	var known []string
-	for b := range transport.Manager().Buckets() {
-		known = append(known, b.Route)
-	}
-	assert.Contains(t, known, routes.GetBotGateway.String())
-}
-
-func TestNoPathMeansTheRoot(t *testing.T) {
-	t.Parallel()
-	below := newScript(answer(http.StatusNotFound, ""))
-	assertStatus(t, http.StatusNotFound, send(newTransport(t, below), newRequest(t, http.MethodGet, "", "")))
-	assert.Equal(t, discordsim.BaseURL, below.requests()[0].request.URL.String())
-}
-
 func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		broken := errors.New("http2: stream closed")
@@ -191,47 +84,6 @@ func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T)
 	})
 }
 
-func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		path   string
-		method string
-		want   error
-	}{
-		"dots":              {"/api/v10/channels/1/../2", http.MethodPost, routes.ErrDotSegment},
-		"control character": {"/api/v10/channels/1\x00/messages", http.MethodPost, routes.ErrControlCharacter},
-		"too long":          {"/" + strings.Repeat("x", 1<<16), http.MethodPost, routes.ErrTooLong},
-		"relative":          {"channels/1", http.MethodPost, routes.ErrNotAbsolute},
-		"method":            {messages, "BR EW", routes.ErrMethod},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			below := newScript(answer(http.StatusOK, "{}"))
-			transport := newTransport(t, below)
-			var bodies ledger
-			r := newMessage(t)
-			r.Method, r.URL.Path, r.Body = c.method, c.path, bodies.open(strings.NewReader("{}"))
-
-			_, err := transport.RoundTrip(r)
-			require.ErrorIs(t, err, c.want)
-			errorAs[*routes.PathError](t, err)
-			bodies.assertClosed(t)
-			assert.Empty(t, below.requests())
-			assert.Zero(t, transport.Manager().Stats().Granted)
-		})
-	}
-}
-
-// If a transport below returns neither a response nor an error, http.Client returns an error; so must the transport.
-func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
-	t.Parallel()
-	transport := newTransport(t, responder(func(*http.Request) (*http.Response, error) { return nil, nil }))
-	assert.NotPanics(t, func() {
-		_, err := transport.RoundTrip(newMessage(t))
-		assert.Error(t, err)
-	})
-}
-
 // A failed assertion ends its goroutine. In a test, the transport below may run in the test's goroutine, which must
 // end.
 func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
@@ -248,33 +100,6 @@ func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 		}()
 		<-over
 		assert.False(t, returned)
-	}
-}
-
-// http.Client ignores a response that comes with an error, so the transport has to close its body.
-func TestAResponseThatComesWithAnErrorIsClosed(t *testing.T) {
-	t.Parallel()
-	for name, host := range map[string]string{"of the API": "", "of a media host": "cdn.discordapp.com"} {
-		inBubble(t, name, func(t *testing.T) {
-			var bodies ledger
-			both := func(r *http.Request) (*http.Response, error) {
-				response, _ := answerWith(http.StatusOK, func() io.ReadCloser { return bodies.open(endless{}) })(r)
-				return response, io.ErrUnexpectedEOF
-			}
-			for _, first := range []responder{
-				both,
-				func(*http.Request) (*http.Response, error) { return new(http.Response), io.ErrUnexpectedEOF },
-			} {
-				r := getChannel(t)
-				if host != "" {
-					r.URL.Host = host
-				}
-				response, err := newTransport(t, newScript(first), httpclient.WithRetries(1)).RoundTrip(r)
-				assert.Nil(t, response)
-				assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
-			}
-			bodies.assertClosed(t)
-		})
 	}
 }
 
@@ -295,48 +120,6 @@ func TestAResponseWithoutHeadersDoesNoHarm(t *testing.T) {
 	}
 }
 
-// After a lost connection the server may have processed the request, so the transport returns the error instead of
-// repeating the request. Later requests are sent as usual. The lost request stays charged if the server may have
-// counted it.
-func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
-	before := discordsim.Fault{Connection: discordsim.ConnectionLostBefore}
-	after := discordsim.Fault{Connection: discordsim.ConnectionLostAfter}
-	type story struct {
-		fault discordsim.Fault
-		nth   []int
-	}
-	inBubbles(t, map[string]story{
-		"the first request of all, before it was counted":  {before, []int{1}},
-		"the first request of all, after it was counted":   {after, []int{1}},
-		"before it was counted":                            {before, []int{3}},
-		"after it was counted":                             {after, []int{3}},
-		"twice in a row, and then the one after the reset": {after, []int{3, 4, 6}},
-	}, func(t *testing.T, c story) {
-		c.fault.Nth = c.nth
-		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), c.fault))
-		// HTTP over in-memory connections, so that a connection really breaks.
-		below := &http.Transport{DialContext: server.DialContext}
-		transport := newTransport(t, below)
-		t.Cleanup(below.CloseIdleConnections)
-		client := &http.Client{Transport: transport}
-
-		lost := 0
-		for range 12 {
-			response, err := client.Do(newMessage(t))
-			if err != nil {
-				lost++
-				continue
-			}
-			require.NoError(t, response.Body.Close())
-			assert.Equal(t, http.StatusOK, response.StatusCode)
-		}
-		assert.Equal(t, len(c.nth), lost)
-		assert.EqualValues(t, len(c.nth), transport.Manager().Stats().Lost)
-		assert.Zero(t, server.Report().Refused.Total())
-		assertNothingHeld(t, transport)
-	})
-}
-
 // One test over real sockets. It asserts nothing about how long the requests take.
 func TestABurstOverLoopbackIsAnsweredWithoutARefusal(t *testing.T) {
 	t.Parallel()
@@ -350,4 +133,169 @@ func TestABurstOverLoopbackIsAnsweredWithoutARefusal(t *testing.T) {
 	}
 	assertStatus(t, http.StatusOK, calls...)
 	assert.Len(t, server.Requests(), len(calls))
+}
+
+func TestTheRequestIsNotModifiedAndSentAsItIs(t *testing.T) {
+	ok, refusal := answer(http.StatusOK, "{}"), refuse("user", "1.5")
+	type story struct {
+		answers []responder
+		change  func(*http.Request)
+		sent    int
+	}
+	same := func(*http.Request) {}
+	inBubbles(t, map[string]story{
+		"success":              {answers(ok), same, 1},
+		"refused and repeated": {answers(refusal, refusal, ok), same, 3},
+		"body kept in memory":  {answers(refusal, ok), func(r *http.Request) { r.GetBody = nil }, 2},
+		"of unknown length":    {answers(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }, 2},
+		"without a body":       {answers(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, 2},
+		"http.NoBody": {answers(refusal, ok), func(r *http.Request) {
+			r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
+		}, 2},
+		"no method":                 {answers(ok), func(r *http.Request) { r.Method = "" }, 1},
+		"no path":                   {answers(ok), func(r *http.Request) { r.URL.Path, r.URL.RawPath = "", "" }, 1},
+		"the transport below fails": {answers(fail(errors.New("no network"))), same, 1},
+		"too long a wait":           {answers(refuse("user", "4000")), same, 1},
+		"an invalid path":           {answers(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }, 0},
+	}, func(t *testing.T, c story) {
+		type key struct{}
+		below := newScript(c.answers...)
+		transport := newTransport(t, below)
+		r := newRequest(t, http.MethodPost, messages+"/2/reactions/%F0%9F%94%A5/@me?wait=true", `{"content":"hello"}`)
+		r = r.WithContext(context.WithValue(t.Context(), key{}, "value"))
+		r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
+		r.Host, r.Close = "discord.com", true
+		c.change(r)
+		before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
+		header, trailer := r.Header.Clone(), r.Trailer.Clone()
+
+		if response, err := transport.RoundTrip(r); err == nil {
+			response.Body.Close()
+		}
+		assert.True(t, r.Body == body, "another body")
+		assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
+		assert.Same(t, before.URL, r.URL)
+		assert.Equal(t, url, *r.URL)
+		assert.Equal(t, header, r.Header)
+		assert.Equal(t, trailer, r.Trailer)
+		// Functions and bodies cannot be compared deeply; the other fields can.
+		after := *r
+		before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
+		assert.True(t, reflect.DeepEqual(before, after))
+
+		require.Len(t, below.requests(), c.sent)
+		for _, a := range below.requests() {
+			assert.Equal(t, r.Method, a.request.Method, "the transport below chooses a method")
+			assert.Equal(t, url.String(), a.request.URL.String())
+			assert.Equal(t, header, a.request.Header)
+			assert.Equal(t, r.Host, a.request.Host)
+			assert.Equal(t, "value", a.request.Context().Value(key{}))
+			if body == nil || body == http.NoBody {
+				assert.Equal(t, body, a.request.Body)
+			} else {
+				assert.Equal(t, `{"content":"hello"}`, a.body)
+			}
+			if r.ContentLength >= 0 && getBody != nil {
+				assert.Equal(t, r.ContentLength, a.request.ContentLength)
+			}
+		}
+	})
+}
+
+func TestNoMethodMeansGet(t *testing.T) {
+	t.Parallel()
+	heard := &listener{}
+	r := newRequest(t, "", "/api/v10/gateway/bot", "")
+	r.Method = ""
+	assertStatus(t, http.StatusOK, send(newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(heard)), r))
+	assert.Equal(t, routes.GetBotGateway, heard.routes[0].Route())
+}
+
+func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
+	type story struct {
+		path, method string
+		want         error
+	}
+	inBubbles(t, map[string]story{
+		"dots":              {"/api/v10/channels/1/../2", http.MethodPost, routes.ErrDotSegment},
+		"control character": {"/api/v10/channels/1\x00/messages", http.MethodPost, routes.ErrControlCharacter},
+		"too long":          {"/" + strings.Repeat("x", 1<<16), http.MethodPost, routes.ErrTooLong},
+		"relative":          {"channels/1", http.MethodPost, routes.ErrNotAbsolute},
+		"method":            {messages, "BR EW", routes.ErrMethod},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		r := newMessage(t)
+		r.Method, r.URL.Path = c.method, c.path
+		bodies := track(r)
+		_, err := transport.RoundTrip(r)
+		require.ErrorIs(t, err, c.want)
+		errorAs[*routes.PathError](t, err)
+		bodies.assertClosed(t)
+		assert.Empty(t, below.requests())
+		assert.Zero(t, transport.Manager().Stats().Granted)
+	})
+}
+
+// If a transport below returns neither a response nor an error, http.Client returns an error; so must the transport.
+// http.Client ignores a response that comes with an error, so the transport has to close its body.
+func TestATransportBelowThatReturnsNothingOrTooMuchIsAnError(t *testing.T) {
+	inBubbles(t, map[string]string{"of the API": "discord.com", "of a media host": "cdn.discordapp.com"},
+		func(t *testing.T, host string) {
+			var bodies ledger
+			both := answerWith(http.StatusOK, func() io.ReadCloser { return bodies.open(endless{}) })
+			for name, below := range map[string]responder{
+				"a response and an error": func(r *http.Request) (*http.Response, error) {
+					response, _ := both(r)
+					return response, io.ErrUnexpectedEOF
+				},
+				"an empty response and an error": func(*http.Request) (*http.Response, error) {
+					return new(http.Response), io.ErrUnexpectedEOF
+				},
+				"nothing": func(*http.Request) (*http.Response, error) { return nil, nil },
+			} {
+				if name == "nothing" && host != "discord.com" {
+					continue // it is passed on
+				}
+				r := getChannel(t)
+				r.URL.Host = host
+				response, err := newTransport(t, below, httpclient.WithRetries(1)).RoundTrip(r)
+				assert.Nil(t, response, name)
+				require.Error(t, err, name)
+				assert.Equal(t, name != "nothing", errors.Is(err, io.ErrUnexpectedEOF), name)
+			}
+			bodies.assertClosed(t)
+		})
+}
+
+// After a lost connection the server may have processed the request, so the transport returns the error instead of
+// repeating the request. Later requests are sent as usual. The lost request stays charged if the server may have
+// counted it.
+func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
+	before, after := discordsim.ConnectionLostBefore, discordsim.ConnectionLostAfter
+	inBubbles(t, map[string]discordsim.Fault{
+		"the first request of all, before it was counted":  {Connection: before, Nth: []int{1}},
+		"the first request of all, after it was counted":   {Connection: after, Nth: []int{1}},
+		"before it was counted":                            {Connection: before, Nth: []int{3}},
+		"after it was counted":                             {Connection: after, Nth: []int{3}},
+		"twice in a row, and then the one after the reset": {Connection: after, Nth: []int{3, 4, 6}},
+	}, func(t *testing.T, fault discordsim.Fault) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
+		// HTTP over in-memory connections, so that a connection really breaks.
+		below := &http.Transport{DialContext: server.DialContext}
+		transport := newTransport(t, below)
+		t.Cleanup(below.CloseIdleConnections)
+		lost := 0
+		for range 12 {
+			if c := send(transport, newMessage(t)).wait(); c.err != nil {
+				lost++
+			} else {
+				assertStatus(t, http.StatusOK, c)
+			}
+		}
+		assert.Equal(t, len(fault.Nth), lost)
+		assert.EqualValues(t, lost, transport.Manager().Stats().Lost)
+		assert.Zero(t, server.Report().Refused.Total())
+		assertNothingHeld(t, transport)
+	})
 }
