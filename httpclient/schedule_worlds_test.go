@@ -15,7 +15,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// worldNames are the worlds that plays are set in. A name that is listed twice is drawn twice as often.
+// worldNames are the worlds that plays are set in. A name that is listed twice is drawn twice as often. In the worlds
+// "stale first answer, block that grows", "hash by URL" and "errors of an address" the library does not pass all
+// schedules yet, so they are not drawn. Choose such a world with -world.
 var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited",
 	"shared", "sub-limit",
@@ -27,6 +29,8 @@ var worldNames = []string{
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
 	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit",
 	"cancel storm in a window",
+	// Measured on Discord.
+	"late", "late at random", "late in some channels", "late for a time", "late global limit", "lag", "stale first answer",
 }
 
 // extremes are options with extreme values. A play has at most one of them.
@@ -381,29 +385,6 @@ func (p play) promisesOrder() bool {
 		return false
 	}
 	return p.ordered && p.troubles == 0 && !p.named() && !p.storms()
-}
-
-// measuredWorlds are the worlds that measured sets. Plays are drawn only from those with drawn true; in the others the
-// library does not pass all schedules yet. Choose such a world with -world.
-var measuredWorlds = []struct {
-	name  string
-	drawn bool
-}{
-	{"late", true}, {"late at random", true}, {"late in some channels", true}, {"late for a time", true},
-	{"late global limit", true}, {"lag", true},
-	{"stale first answer", true}, {"stale first answer, block that grows", false},
-	{"hash by URL", false}, {"errors of an address", false},
-}
-
-// drawnWorlds returns the worlds that a play may be set in by chance.
-func drawnWorlds() []string {
-	worlds := slices.Clone(worldNames)
-	for _, world := range measuredWorlds {
-		if world.drawn {
-			worlds = append(worlds, world.name)
-		}
-	}
-	return worlds
 }
 
 // measured sets the worlds that were measured on Discord, or found on a compatible server, in autumn 2026.
