@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -71,19 +70,19 @@ func newManager(t *testing.T) *buckets.RESTBucketManager {
 type arrived struct {
 	*http.Request
 	body string
-	at   time.Time
 }
 
-// wire is the transport below a Client. It records the requests, and answers request n, counted from 1, with reply(n).
+// wire is the transport below a Client. It records the requests, and gives one response after another. The last response
+// is repeated.
 type wire struct {
-	reply func(n int, r *http.Request) *http.Response
+	responses []func() *http.Response
 
 	mu       sync.Mutex
 	requests []arrived
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	a := arrived{Request: r, at: time.Now()}
+	a := arrived{Request: r}
 	if r.Body != nil {
 		defer r.Body.Close()
 		content, err := io.ReadAll(r.Body)
@@ -96,10 +95,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.mu.Lock()
+	response := w.responses[min(len(w.requests), len(w.responses)-1)]()
 	w.requests = append(w.requests, a)
-	n := len(w.requests)
 	w.mu.Unlock()
-	response := w.reply(n, r)
 	response.Request = r
 	return response, nil
 }
@@ -117,10 +115,8 @@ func (w *wire) only(t *testing.T) arrived {
 	return w.sent()[0]
 }
 
-// replies returns a wire that gives one response after another and repeats the last.
-func replies(responses ...func() *http.Response) *wire {
-	return &wire{reply: func(n int, _ *http.Request) *http.Response { return responses[min(n, len(responses))-1]() }}
-}
+// replies returns a wire that gives these responses.
+func replies(responses ...func() *http.Response) *wire { return &wire{responses: responses} }
 
 // reply returns a function that makes responses. Header lines have the form "Name: value".
 func reply(status int, contentType, body string, lines ...string) func() *http.Response {
