@@ -245,6 +245,7 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	ok, used := answer(http.StatusOK, ""), usedUp(1, time.Minute)
 	slowly, impatient := httpclient.WithAttemptTimeout(time.Second), httpclient.WithMaxRateLimit(time.Second)
+	inWait := answers(used, refuse("user", "60"))
 	type story struct {
 		answers  []responder
 		options  []httpclient.Option
@@ -255,7 +256,7 @@ func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	inBubbles(t, map[string]story{
 		"a deadline before its turn":          {answers: answers(used), deadline: 10 * time.Second, want: true},
 		"the client's timeout":                {answers: answers(used), timeout: 10 * time.Second, want: true},
-		"a deadline in a 429's wait":          {answers: answers(used, refuse("user", "60")), deadline: 70 * time.Second, want: true},
+		"a deadline in a 429's wait":          {answers: inWait, deadline: 70 * time.Second, want: true},
 		"a deadline in the attempt":           {answers: answers(ok, silence), deadline: time.Second, want: true},
 		"the client's timeout in the attempt": {answers: answers(ok, silence), timeout: time.Second, want: true},
 		"the attempt's timeout": {

@@ -137,6 +137,7 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	slow := everything(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{2}, Delay: time.Minute})
 	busy := everything(discordsim.Fixed(1, time.Second), discordsim.Fault{Nth: []int{2}, Delay: time.Minute})
 	slowBody := everything(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{2}, BodyDelay: time.Minute})
+	failing := answer(http.StatusServiceUnavailable, "", "Retry-After: 3")
 	type story struct {
 		answers []responder // nil: the config counts
 		config  discordsim.Config
@@ -151,7 +152,7 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 		"while it is sent, over sockets":     {config: slow, sockets: true},
 		"while a body is read from a socket": {config: slowBody, sockets: true},
 		"while a 429's body is read":         {answers: answers(ok, never)},
-		"in the pause after a failure":       {answers: answers(ok, answer(http.StatusServiceUnavailable, "", "Retry-After: 3"), silence)},
+		"in the pause after a failure":       {answers: answers(ok, failing, silence)},
 		"while its body is read into memory": {answers: answers(ok), pipe: true},
 	}, func(t *testing.T, c story) {
 		for _, parent := range parents {

@@ -40,7 +40,7 @@ type refusalStory struct {
 }
 
 func refusalStories() map[string]refusalStory {
-	all := make(map[string]refusalStory)
+	all, long := make(map[string]refusalStory), strings.Repeat(" ", 1<<20)
 	request := func(method, path string) func(t *testing.T) *http.Request {
 		return func(t *testing.T) *http.Request { return as(newRequest(t, method, path, ""), "") }
 	}
@@ -74,13 +74,13 @@ func refusalStories() map[string]refusalStory {
 		"post with a query":                 {"POST", webhook + "?wait=true", goneWebhook, true},
 		"post to Slack's variant":           {"POST", webhook + "/slack", goneWebhook, true},
 		"edit, unknown webhook":             {"PATCH", webhook + "/messages/2", goneWebhook, true},
-		"a large answer":                    {"POST", webhook, goneWebhook + strings.Repeat(" ", 1<<20), true},
+		"a large answer":                    {"POST", webhook, goneWebhook + long, true},
 		"get, another code":                 {"GET", webhook, `{"code":10003}`, false},
 		"post, unknown channel":             {"POST", webhook, `{"code":10003}`, false},
 		"post without a code":               {"POST", webhook, `{"message":"404: Not Found","code":0}`, false},
 		"post, no JSON":                     {"POST", webhook, "<html>10015", false},
 		"post, nothing":                     {"POST", webhook, "", false},
-		"post, the code too late to see":    {"POST", webhook, `{"a":"` + strings.Repeat("x", 1<<20) + `","code":10015}`, false},
+		"post, the code too late to see":    {"POST", webhook, `{"a":"` + long + `","code":10015}`, false},
 		"a message of the webhook":          {"PATCH", webhook + "/messages/2", `{"code":10008}`, false},
 		"a message of the webhook, no code": {"GET", webhook + "/messages/2", `{"code":0}`, false},
 		"a thread of the webhook":           {"POST", webhook + "?thread_id=3", `{"code":10003}`, false},
@@ -127,6 +127,7 @@ func TestTheRefusalOfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 		path, same, other, body string
 		stopped                 httpclient.CredentialError
 	}
+	const reply = httpclient.CredentialInteraction
 	const edit = "PATCH /webhooks/{webhook_id}/{webhook_token}/messages/"
 	inBubbles(t, map[string]story{
 		"webhook": {
@@ -139,7 +140,7 @@ func TestTheRefusalOfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 		},
 		"interaction": {
 			followUp, followUp + "/messages/@original", "/api/v10/webhooks/1/aW50ZXJhY3Rpb246another", `{"code":50027}`,
-			httpclient.CredentialError{Route: edit + "@original (interaction)", Kind: httpclient.CredentialInteraction, Status: 401},
+			httpclient.CredentialError{Route: edit + "@original (interaction)", Kind: reply, Status: 401},
 		},
 	}, func(t *testing.T, c story) {
 		for _, authorization := range []string{"", "Bot " + botSecret} {

@@ -153,8 +153,8 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 		}
 		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
 		assertRests(t, transport, below, elsewhere, stopped)
-		// There was no success since, so one 401 is enough.
-		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10)))
+		// There was no success since, so one 401 is enough, also on the route of the latest one.
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, c.refused[len(c.refused)-1])))
 		below.answers = answers(answer(http.StatusOK, "{}"))
 		for _, authorization := range []string{"Bot replacement", ""} {
 			assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
@@ -276,24 +276,24 @@ func sendAll(t *testing.T, steps []step) (transport *httpclient.Transport) {
 
 func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	const soon, late = 100 * time.Millisecond, 10 * time.Second
-	const guild, guild2, channel, user = "/guilds/1", "/guilds/2", "/channels/1", "/users/1"
+	const guild, guild2, guild9, channel, user = "/guilds/1", "/guilds/2", "/guilds/9", "/channels/1", "/users/1"
 	type story struct {
 		steps   []step
 		stopped bool
 	}
 	inBubbles(t, map[string]story{
-		"no success":                             {[]step{{guild, soon, 401}, {channel, soon, 401}}, true},
-		"between the 401s":                       {[]step{{guild, soon, 401}, {user, soon, 200}, {channel, soon, 401}}, false},
-		"before the 401s":                        {[]step{{user, soon, 200}, {guild, soon, 401}, {channel, soon, 401}}, true},
-		"sent between the 401s, answered after":  {[]step{{guild, soon, 401}, {user, late, 200}, {channel, soon, 401}}, false},
-		"sent before the 401s, answered after":   {[]step{{user, late, 200}, {guild, soon, 401}, {channel, soon, 401}}, true},
-		"sent before the 401s, answered between": {[]step{{user, soon, 200}, {guild, 0, 401}, {channel, soon, 401}}, true},
-		"sent while both 401s are in flight":     {[]step{{guild, late, 401}, {channel, late, 401}, {user, late, 200}}, false},
-		"overtakes the first 401":                {[]step{{guild, late, 401}, {user, soon, 200}, {channel, soon, 401}}, false},
-		"overtakes both 401s":                    {[]step{{guild, late, 401}, {channel, late, 401}, {user, soon, 200}}, false},
-		"a redirect is no success":               {[]step{{guild, soon, 401}, {user, soon, 302}, {channel, soon, 401}}, true},
-		"a 404 is no success":                    {[]step{{guild, soon, 401}, {user, soon, 404}, {channel, soon, 401}}, true},
-		"a success on a public route":            {[]step{{guild, soon, 401}, {"/gateway", soon, 200}, {channel, soon, 401}}, true},
+		"no success":                       {[]step{{guild, soon, 401}, {channel, soon, 401}}, true},
+		"between the 401s":                 {[]step{{guild, soon, 401}, {user, soon, 200}, {channel, soon, 401}}, false},
+		"before the 401s":                  {[]step{{user, soon, 200}, {guild, soon, 401}, {channel, soon, 401}}, true},
+		"sent between the 401s, late":      {[]step{{guild, soon, 401}, {user, late, 200}, {channel, soon, 401}}, false},
+		"sent before the 401s, late":       {[]step{{user, late, 200}, {guild, soon, 401}, {channel, soon, 401}}, true},
+		"sent before the 401s, in between": {[]step{{user, soon, 200}, {guild, 0, 401}, {channel, soon, 401}}, true},
+		"sent after both 401s, late":       {[]step{{guild, late, 401}, {channel, late, 401}, {user, late, 200}}, false},
+		"overtakes the first 401":          {[]step{{guild, late, 401}, {user, soon, 200}, {channel, soon, 401}}, false},
+		"overtakes both 401s":              {[]step{{guild, late, 401}, {channel, late, 401}, {user, soon, 200}}, false},
+		"a redirect is no success":         {[]step{{guild, soon, 401}, {user, soon, 302}, {channel, soon, 401}}, true},
+		"a 404 is no success":              {[]step{{guild, soon, 401}, {user, soon, 404}, {channel, soon, 401}}, true},
+		"a success on a public route":      {[]step{{guild, soon, 401}, {"/gateway", soon, 200}, {channel, soon, 401}}, true},
 		"a success with a token in the path": {
 			[]step{{guild, soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {channel, soon, 401}}, true,
 		},
@@ -307,7 +307,7 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 			[]step{{guild, soon, 401}, {user, soon, 200}, {channel, soon, 401}, {guild2, soon, 401}}, true,
 		},
 		"an earlier 401 that arrives late": {
-			[]step{{"/guilds/9", 0, 200}, {guild, late, 401}, {user, soon, 200}, {guild2, soon, 401}, {channel, soon, 401}}, true,
+			[]step{{guild9, 0, 200}, {guild, late, 401}, {user, soon, 200}, {guild2, soon, 401}, {channel, soon, 401}}, true,
 		},
 	}, func(t *testing.T, c story) {
 		transport := sendAll(t, c.steps)

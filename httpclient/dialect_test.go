@@ -40,6 +40,7 @@ func withOther(dialect httpclient.Dialect) []httpclient.Option {
 func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 	const wait = 10 * time.Second
 	ok, busy := answer(http.StatusOK, "{}"), answer(http.StatusForbidden, "busy")
+	busyWith := func(status int) responder { return answer(status, "wait", "Busy: true") }
 	long := strings.Repeat("no ", 1<<20)
 	late := func(delay time.Duration) responder {
 		return answerWith(http.StatusForbidden, func() io.ReadCloser { return stall(delay, strings.NewReader(long)) })
@@ -65,9 +66,9 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 		read    int // how often the dialect reads a response, 0: any number
 	}
 	inBubbles(t, map[string]story{
-		"by its headers":               {answer: answer(http.StatusTeapot, "wait", "Busy: true"), status: 200, body: "{}", took: wait},
-		"a success":                    {answer: answer(http.StatusOK, "wait", "Busy: true"), status: 200, body: "{}", took: wait},
-		"a temporary error":            {answer: answer(http.StatusBadGateway, "wait", "Busy: true"), status: 200, body: "{}", took: wait},
+		"by its headers":               {answer: busyWith(http.StatusTeapot), status: 200, body: "{}", took: wait},
+		"a success":                    {answer: busyWith(http.StatusOK), status: 200, body: "{}", took: wait},
+		"a temporary error":            {answer: busyWith(http.StatusBadGateway), status: 200, body: "{}", took: wait},
 		"by its body":                  {answer: busy, status: 200, body: "{}", took: wait},
 		"another 403":                  {answer: answer(http.StatusForbidden, "no"), status: 403, body: "no"},
 		"a 429 that is no refusal":     {answer: answer(http.StatusTooManyRequests, "busy"), status: 429, body: "busy"},
@@ -76,7 +77,8 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 		"a long body after 2 s":        {answer: late(2 * time.Second), status: 403, body: long, took: 2 * time.Second},
 		"a long body after a minute":   {answer: late(time.Minute), status: 403, body: long, took: 5 * time.Second},
 		"a limiter that is no manager": {
-			answer: busy, options: []httpclient.Option{httpclient.WithLimiter(buckets.Unlimited{})}, status: 200, body: "{}", took: wait,
+			answer: busy, options: []httpclient.Option{httpclient.WithLimiter(buckets.Unlimited{})},
+			status: 200, body: "{}", took: wait,
 		},
 		"a failure that says when to come back": {
 			answer: answer(http.StatusBadGateway, ""), dialect: patient, status: 200, body: "{}", took: 7 * time.Second, read: 2,

@@ -164,15 +164,20 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 // The second redirect stays on its host, but the secrets were not meant for that host. http.Client copies the headers
 // of the first request for each redirect. The transports of many tests return redirects that do not name their request.
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
-	inBubbles(t, map[string]func(*http.Response){
-		"that names its request":         func(*http.Response) {},
-		"that names none":                func(r *http.Response) { r.Request = nil },
-		"that names one without its URL": func(r *http.Response) { r.Request = &http.Request{} },
-	}, func(t *testing.T, change func(*http.Response)) {
+	type story struct {
+		host   string
+		change func(*http.Response)
+	}
+	inBubbles(t, map[string]story{
+		"that names its request":          {"evil.discord.com", func(*http.Response) {}},
+		"that names its request, foreign": {"evil.example", func(*http.Response) {}},
+		"that names none":                 {"evil.example", func(r *http.Response) { r.Request = nil }},
+		"that names one without its URL":  {"evil.example", func(r *http.Response) { r.Request = &http.Request{} }},
+	}, func(t *testing.T, c story) {
 		redirect := func(path string) responder {
 			return func(r *http.Request) (*http.Response, error) {
-				response, err := answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/"+path)(r)
-				change(response)
+				response, err := answer(http.StatusFound, "", "Location: https://"+c.host+"/api/v10/"+path)(r)
+				c.change(response)
 				return response, err
 			}
 		}

@@ -313,7 +313,7 @@ func TestRequestsToOtherHostsAreNeitherTimedNorRepeatedNorRefused(t *testing.T) 
 }
 
 func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
-	inBubbles(t, map[string]int{"429": http.StatusTooManyRequests, "401": http.StatusUnauthorized}, func(t *testing.T, status int) {
+	inBubbles(t, map[string]int{"a 429": 429, "a 401": 401}, func(t *testing.T, status int) {
 		refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")
 		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Host != "discord.com" {

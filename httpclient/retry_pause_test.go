@@ -104,7 +104,7 @@ func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
 }
 
 func TestRetriesEndWithTheirTime(t *testing.T) {
-	everySecond := httpclient.WithBackoff(time.Second, time.Second)
+	everySecond, unbounded := httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0)
 	type story struct {
 		options []httpclient.Option
 		takes   time.Duration
@@ -114,7 +114,7 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 		"two minutes":                {nil, 0, 12},
 		"less than the first pause":  {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
 		"attempts count":             {[]httpclient.Option{everySecond}, 13500 * time.Millisecond, 9},
-		"the last one may overshoot": {[]httpclient.Option{everySecond, httpclient.WithAttemptTimeout(0)}, 118 * time.Second, 2},
+		"the last one may overshoot": {[]httpclient.Option{everySecond, unbounded}, 118 * time.Second, 2},
 	}, func(t *testing.T, c story) {
 		below := newScript(answer(http.StatusBadGateway, "last"))
 		below.takes = c.takes
@@ -244,7 +244,8 @@ func TestAPauseThatEndsAfterTheDeadlineIsNotBegun(t *testing.T) {
 }
 
 func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
-	inBubbles(t, map[string]error{"cancelled": context.Canceled, "closed": buckets.ErrClosed}, func(t *testing.T, want error) {
+	ends := map[string]error{"cancelled": context.Canceled, "closed": buckets.ErrClosed}
+	inBubbles(t, ends, func(t *testing.T, want error) {
 		for _, failure := range answers(answer(http.StatusBadGateway, ""), fail(lostConnection())) {
 			below := newScript(failure)
 			transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
@@ -373,7 +374,7 @@ func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
 
 // A failed attempt is repeated, so nothing needs the body of its response. The transport must not wait for it.
 func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
-	inBubbles(t, map[string]time.Duration{"by default": httpclient.DefaultAttemptTimeout, "without a bound for attempts": 0},
+	inBubbles(t, map[string]time.Duration{"by default": httpclient.DefaultAttemptTimeout, "without a bound": 0},
 		func(t *testing.T, timeout time.Duration) {
 			below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
 			transport := newTransport(t, below, httpclient.WithAttemptTimeout(timeout))

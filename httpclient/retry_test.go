@@ -131,6 +131,9 @@ func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...
 func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 	with, without := httpclient.ContextWithUnsafeRetries, httpclient.ContextWithoutRetries
 	plain := func(ctx context.Context) context.Context { return ctx }
+	withoutWith := func(ctx context.Context) context.Context { return with(without(ctx)) }
+	withWithout := func(ctx context.Context) context.Context { return without(with(ctx)) }
+	maxWait := func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) }
 	unsafe := []httpclient.Option{httpclient.WithUnsafeRetries()}
 	type story struct {
 		context func(context.Context) context.Context
@@ -145,12 +148,10 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 		"by both":                           {with, unsafe, true, true},
 		"not by the context":                {without, nil, false, false},
 		"not by the context, by the option": {without, unsafe, false, false},
-		"the context's last option":         {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
-		"the context's last option, not":    {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
-		"with a max wait as well": {
-			func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) }, nil, true, true,
-		},
-		"but not at all": {with, append(unsafe, httpclient.WithRetries(0)), false, false},
+		"the context's last option":         {withoutWith, nil, true, true},
+		"the context's last option, not":    {withWithout, unsafe, false, false},
+		"with a max wait as well":           {maxWait, nil, true, true},
+		"but not at all":                    {with, append(unsafe, httpclient.WithRetries(0)), false, false},
 	}, func(t *testing.T, c story) {
 		for method, want := range map[string]bool{
 			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,

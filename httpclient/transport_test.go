@@ -143,15 +143,16 @@ func TestTheRequestIsNotModifiedAndSentAsItIs(t *testing.T) {
 		sent    int
 	}
 	same := func(*http.Request) {}
+	unknown := func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }
+	none := func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }
+	noBody := func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }
 	inBubbles(t, map[string]story{
-		"success":              {answers(ok), same, 1},
-		"refused and repeated": {answers(refusal, refusal, ok), same, 3},
-		"body kept in memory":  {answers(refusal, ok), func(r *http.Request) { r.GetBody = nil }, 2},
-		"of unknown length":    {answers(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }, 2},
-		"without a body":       {answers(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, 2},
-		"http.NoBody": {answers(refusal, ok), func(r *http.Request) {
-			r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
-		}, 2},
+		"success":                   {answers(ok), same, 1},
+		"refused and repeated":      {answers(refusal, refusal, ok), same, 3},
+		"body kept in memory":       {answers(refusal, ok), func(r *http.Request) { r.GetBody = nil }, 2},
+		"of unknown length":         {answers(refusal, ok), unknown, 2},
+		"without a body":            {answers(refusal, ok), none, 2},
+		"http.NoBody":               {answers(refusal, ok), noBody, 2},
 		"no method":                 {answers(ok), func(r *http.Request) { r.Method = "" }, 1},
 		"no path":                   {answers(ok), func(r *http.Request) { r.URL.Path, r.URL.RawPath = "", "" }, 1},
 		"the transport below fails": {answers(fail(errors.New("no network"))), same, 1},
@@ -205,9 +206,10 @@ func TestTheRequestIsNotModifiedAndSentAsItIs(t *testing.T) {
 func TestNoMethodMeansGet(t *testing.T) {
 	t.Parallel()
 	heard := &listener{}
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(heard))
 	r := newRequest(t, "", "/api/v10/gateway/bot", "")
 	r.Method = ""
-	assertStatus(t, http.StatusOK, send(newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(heard)), r))
+	assertStatus(t, http.StatusOK, send(transport, r))
 	assert.Equal(t, routes.GetBotGateway, heard.routes[0].Route())
 }
 
@@ -259,10 +261,13 @@ func TestATransportBelowThatReturnsNothingOrTooMuchIsAnError(t *testing.T) {
 				}
 				r := getChannel(t)
 				r.URL.Host = host
-				response, err := newTransport(t, below, httpclient.WithRetries(1)).RoundTrip(r)
-				assert.Nil(t, response, name)
-				require.Error(t, err, name)
-				assert.Equal(t, name != "nothing", errors.Is(err, io.ErrUnexpectedEOF), name)
+				transport := newTransport(t, below, httpclient.WithRetries(1))
+				assert.NotPanics(t, func() {
+					response, err := transport.RoundTrip(r)
+					assert.Nil(t, response, name)
+					require.Error(t, err, name)
+					assert.Equal(t, name != "nothing", errors.Is(err, io.ErrUnexpectedEOF), name)
+				})
 			}
 			bodies.assertClosed(t)
 		})

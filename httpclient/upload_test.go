@@ -254,7 +254,9 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 		"that is repeated below":       {again, size, upload},
 	}, func(t *testing.T, c story) {
 		if c.below == nil {
-			c.below = newServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, readSlowly(r.Body, piece, pause)) })
+			c.below = newServer(t, func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprint(w, readSlowly(r.Body, piece, pause))
+			})
 		}
 		r := newMessage(t)
 		r.Body, _ = upload()

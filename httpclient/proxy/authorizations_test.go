@@ -35,9 +35,7 @@ func authorize(rw http.ResponseWriter, r *http.Request) {
 func discordThatAuthorizes(t *testing.T) *world {
 	return newWorld(t, []discordtest.Rule{
 		discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000),
-		discordtest.Handle("GET /users/@me", authorize), discordtest.Handle("GET /gateway", func(rw http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(rw, "{}")
-		}),
+		discordtest.Handle("GET /users/@me", authorize), discordtest.Answer("GET /gateway", 200, map[string]any{}),
 	})
 }
 
@@ -96,7 +94,8 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 // There may be more bots behind a proxy than unverified tokens are allowed. Each bot is verified by its first success.
 func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	play(t, func(t *testing.T) {
-		statuses := discordThatAuthorizes(t).flood(1200, "/users/@me", func(i int) string { return fmt.Sprint("Bot valid-", i) })
+		valid := func(i int) string { return fmt.Sprint("Bot valid-", i) }
+		statuses := discordThatAuthorizes(t).flood(1200, "/users/@me", valid)
 		assert.Equal(t, map[string]int{"200": 1200}, statuses)
 	})
 }
@@ -168,6 +167,7 @@ func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
 func TestWithoutAnAuthorizationNothingIsUnverified(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000)})
-		assert.Equal(t, map[string]int{"200": 100}, w.flood(2*buckets.DefaultGlobalLimit, "/gateway", func(int) string { return "" }))
+		none := func(int) string { return "" }
+		assert.Equal(t, map[string]int{"200": 100}, w.flood(2*buckets.DefaultGlobalLimit, "/gateway", none))
 	})
 }

@@ -133,7 +133,7 @@ func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 }
 
 func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
-	const minute, longest = time.Minute, ratelimits.LongestTrust
+	const second, minute, longest = time.Second, time.Minute, ratelimits.LongestTrust
 	none := func(t *testing.T) context.Context { return t.Context() }
 	deadline := func(d time.Duration) func(*testing.T) context.Context {
 		return func(t *testing.T) context.Context {
@@ -156,9 +156,9 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 	inBubbles(t, map[string]story{
 		"max rate limit":                  {clientUnindexed, time.Second, none, 2 * time.Second, time.Second, false},
 		"max rate limit, long enough":     {clientUnindexed, 3 * time.Second, none, 0, 0, false},
-		"context's wait":                  {clientUnindexed, minute, maxWait(time.Second), 2 * time.Second, time.Second, false},
+		"context's wait":                  {clientUnindexed, minute, maxWait(second), 2 * second, second, false},
 		"context's wait, more than usual": {clientUnindexed, time.Second, maxWait(minute), 0, 0, false},
-		"deadline":                        {clientUnindexed, minute, deadline(time.Second), 2 * time.Second, time.Second, true},
+		"deadline":                        {clientUnindexed, minute, deadline(second), 2 * second, second, true},
 		"deadline, late enough":           {clientUnindexed, minute, deadline(3 * time.Second), 0, 0, false},
 		"more than a day":                 {`{"code":110002,"retry_after":1e300}`, minute, none, longest, minute, false},
 	}, func(t *testing.T, c story) {
@@ -183,7 +183,8 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 }
 
 func TestClientStopsWaitingForReadinessWithTheContextAndTheClient(t *testing.T) {
-	inBubbles(t, map[string]error{"context": context.Canceled, "client": buckets.ErrClosed}, func(t *testing.T, want error) {
+	ends := map[string]error{"context": context.Canceled, "client": buckets.ErrClosed}
+	inBubbles(t, ends, func(t *testing.T, want error) {
 		manager := newManager(t)
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 		client := newClient(t, below, rest.WithTransport(httpclient.WithLimiter(manager)))

@@ -69,6 +69,11 @@ func (q quoting) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 	tokens := `"` + clientToken + ` and ` + clientWebhookToken + `"`
 	field := `{"message":"m","errors":{` + tokens + `:{"_errors":[{"code":` + tokens + `,"message":` + tokens + `}]}}}`
+	answering := func(status int, contentType, body string, lines ...string) http.RoundTripper {
+		return replies(reply(status, contentType, body, lines...))
+	}
+	spaces := strings.Repeat(" ", 1000)
+	const moved = "Location: https://"
 	isDeadline := func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 	anyError := func(error) bool { return true }
 	type story struct {
@@ -76,22 +81,20 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 		want  func(error) bool
 	}
 	inBubbles(t, map[string]story{
-		"a transport whose error has the URL": {quoting{"%w"}, isDeadline},
-		"a wrapped error with the URL":        {quoting{"x: %w"}, isDeadline},
-		"API error":                           {replies(reply(404, clientJSON, `{"code":10015,"message":`+tokens+`}`)), isA[*rest.APIError]},
-		"field errors":                        {replies(reply(400, clientJSON, field)), isA[*rest.APIError]},
-		"page":                                {replies(reply(502, "text/html", `<html>`+tokens)), isA[*rest.APIError]},
-		"too long":                            {replies(refused("4000")), isA[*ratelimits.TooLongError]},
-		"edge":                                {replies(reply(429, "text/html", "<html>")), isA[*ratelimits.EdgeError]},
-		"too large":                           {replies(reply(200, clientJSON, tokens+strings.Repeat(" ", 1000))), isA[*rest.ResponseTooLargeError]},
-		"not JSON":                            {replies(reply(200, "text/html", tokens)), isA[*rest.DecodeError]},
-		"garbage":                             {replies(reply(200, clientJSON, tokens[1:])), isA[*rest.DecodeError]},
-		"not ready":                           {replies(reply(202, clientJSON, `{"retry_after":4000}`)), isA[*ratelimits.TooLongError]},
-		"bad redirect":                        {replies(reply(302, "", "", "Location: https://discord.com:x/"+clientWebhookToken)), anyError},
-		"redirect": {
-			replies(reply(302, "", "", "Location: https://example.com/"+clientWebhookToken)), isA[*rest.APIError],
-		},
-		"dots in a redirect": {replies(reply(307, "", "", "Location: /../../"+clientWebhookToken+"/%2e%2e/")), anyError},
+		"an error with the URL": {quoting{"%w"}, isDeadline},
+		"a wrapped one":         {quoting{"x: %w"}, isDeadline},
+		"API error":             {answering(404, clientJSON, `{"code":10015,"message":`+tokens+`}`), isA[*rest.APIError]},
+		"field errors":          {answering(400, clientJSON, field), isA[*rest.APIError]},
+		"page":                  {answering(502, "text/html", `<html>`+tokens), isA[*rest.APIError]},
+		"too long":              {replies(refused("4000")), isA[*ratelimits.TooLongError]},
+		"edge":                  {answering(429, "text/html", "<html>"), isA[*ratelimits.EdgeError]},
+		"too large":             {answering(200, clientJSON, tokens+spaces), isA[*rest.ResponseTooLargeError]},
+		"not JSON":              {answering(200, "text/html", tokens), isA[*rest.DecodeError]},
+		"garbage":               {answering(200, clientJSON, tokens[1:]), isA[*rest.DecodeError]},
+		"not ready":             {answering(202, clientJSON, `{"retry_after":4000}`), isA[*ratelimits.TooLongError]},
+		"bad redirect":          {answering(302, "", "", moved+"discord.com:x/"+clientWebhookToken), anyError},
+		"redirect":              {answering(302, "", "", moved+"example.com/"+clientWebhookToken), isA[*rest.APIError]},
+		"dots in a redirect":    {answering(307, "", "", "Location: /../../"+clientWebhookToken+"/%2e%2e/"), anyError},
 	}, func(t *testing.T, c story) {
 		for _, path := range []string{
 			clientWebhook, "/webhooks/1/WeBhOoK%2DSeCrEt%5F0123456789", clientWebhook + "?signature=SeCrEt",

@@ -72,8 +72,8 @@ type arrived struct {
 	body string
 }
 
-// wire is the transport below a Client. It records the requests, and gives one response after another. The last response
-// is repeated.
+// wire is the transport below a Client. It records the requests, and gives one response after another. The last one is
+// repeated.
 type wire struct {
 	responses []func() *http.Response
 
