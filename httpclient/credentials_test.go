@@ -144,6 +144,7 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 		below := newScript(unauthorized)
 		transport := newTransport(t, below)
 		for _, path := range c.refused {
+			time.Sleep(time.Second)
 			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, path)))
 		}
 		elsewhere := func() *http.Request { return posting(t, 9) }
