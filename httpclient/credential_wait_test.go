@@ -94,7 +94,7 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
 	}, func(t *testing.T, first responder) {
 		below := newScript(first, unauthorized)
-		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
 		pausing := send(transport, getting(t, "/guilds/1"))
 		time.Sleep(100 * time.Millisecond)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),

@@ -156,13 +156,10 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	}
 }
 
-// limiting is a limiter of another type, without holds of its own.
-type limiting struct{ buckets.Unlimited }
-
 func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
 		transport.LiftHolds() // nothing is held yet
 		waiting := send(transport, newMessage(t))
 		time.Sleep(time.Second)
@@ -177,7 +174,7 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		again := refuse("user", "0")
 		below := newScript(again, again, again, again, refuse("user", "120"), again, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
 		waiting := send(transport, newMessage(t))
 		time.Sleep(2 * time.Second)
 		transport.LiftHolds()
@@ -189,7 +186,7 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 // A body may come long after its headers. Retry-After counts from the headers.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	inBubbles(t, map[string][]httpclient.Option{
-		"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})},
+		"manager": nil, "another limiter": {httpclient.WithLimiter(buckets.Unlimited{})},
 	}, func(t *testing.T, options []httpclient.Option) {
 		late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
 			"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
