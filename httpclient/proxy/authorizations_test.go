@@ -171,3 +171,27 @@ func TestWithoutAnAuthorizationNothingIsUnverified(t *testing.T) {
 		assert.Equal(t, map[string]int{"200": 100}, w.flood(2*buckets.DefaultGlobalLimit, "/gateway", none))
 	})
 }
+
+// Requests without a credential must neither have the address banned nor use up the budget for bots. This must also
+// hold after a start without a state, before any bot has worked.
+func TestInventedInteractionsStopNoBot(t *testing.T) {
+	playEach(t, map[string]bool{"that has worked": true, "that comes later": false}, func(t *testing.T, worked bool) {
+		w := newWorld(t, []discordtest.Rule{
+			discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000), discordtest.Handle("GET /users/@me", authorize),
+			discordtest.Handle("GET /webhooks/{id}/{token}/messages/@original", func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Via", "1.1 google")
+				rw.WriteHeader(http.StatusUnauthorized)
+			}),
+		})
+		if worked {
+			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		}
+		statuses := make(map[string]int)
+		for i := range 9500 {
+			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
+			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+		}
+		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
+		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+	})
+}
