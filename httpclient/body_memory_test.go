@@ -205,24 +205,6 @@ func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	}
 }
 
-// net/http would find the wrong length only after it has sent the body.
-func TestABodyOfAnotherLengthThanItsRequestSaysIsAnErrorAndNothingIsSent(t *testing.T) {
-	t.Parallel()
-	for name, content := range map[string]string{"shorter": "1234", "longer": "123456"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			below := newScript(answer(http.StatusOK, ""))
-			transport := newTransport(t, below)
-			r := unreplayable(newMessage(t), strings.NewReader(content), 5)
-			bodies := track(r)
-			_, err := transport.RoundTrip(r)
-			assert.ErrorContains(t, err, "ContentLength=5 with Body length")
-			assert.Empty(t, below.requests())
-			bodies.assertClosed(t)
-		})
-	}
-}
-
 // The transport below keeps a request, and so its body, until the response has been read.
 func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 )
 
@@ -273,5 +274,43 @@ func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
 		assertTook(t, c.next, second.took)
 		assert.Len(t, below.requests(), 2)
 		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent does not count as lost")
+	})
+}
+
+// net/http would find a wrong length only after it has sent the body.
+func TestARequestThatFailsBeforehandIsNotSentAndItsBodyIsClosed(t *testing.T) {
+	closed := func(_ *testing.T, transport *httpclient.Transport, r *http.Request) *http.Request {
+		transport.Close()
+		transport.Close() // Close may be called twice
+		return r
+	}
+	cancelled := func(t *testing.T, _ *httpclient.Transport, r *http.Request) *http.Request {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		return r.WithContext(ctx)
+	}
+	with := func(content string) func(*testing.T, *httpclient.Transport, *http.Request) *http.Request {
+		return func(_ *testing.T, _ *httpclient.Transport, r *http.Request) *http.Request {
+			return unreplayable(r, strings.NewReader(content), 5)
+		}
+	}
+	type story struct {
+		change func(*testing.T, *httpclient.Transport, *http.Request) *http.Request
+		want   string
+	}
+	inBubbles(t, map[string]story{
+		"closed":                 {closed, buckets.ErrClosed.Error()},
+		"cancelled":              {cancelled, context.Canceled.Error()},
+		"shorter than is said":   {with("1234"), "ContentLength=5 with Body length"},
+		"longer than it is said": {with("123456"), "ContentLength=5 with Body length"},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusOK, ""))
+		transport := newTransport(t, below)
+		r := c.change(t, transport, newMessage(t))
+		bodies := track(r)
+		_, err := transport.RoundTrip(r)
+		assert.ErrorContains(t, err, c.want)
+		assert.Empty(t, below.requests())
+		bodies.assertClosed(t)
 	})
 }

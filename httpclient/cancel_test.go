@@ -94,20 +94,6 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
-	t.Parallel()
-	below := newScript(answer(http.StatusOK, "{}"))
-	transport := newTransport(t, below)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := newMessage(t).WithContext(ctx)
-	bodies := track(r)
-	_, err := transport.RoundTrip(r)
-	assert.ErrorIs(t, err, context.Canceled)
-	bodies.assertClosed(t)
-	assert.Empty(t, below.requests())
-}
-
 // Only the context ends a wait in the queue. The deprecated Request.Cancel ends an attempt, because http.Transport
 // obeys it.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {

@@ -184,33 +184,6 @@ func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
 
 func callerPanics() bool { panic("caller") }
 
-func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
-	t.Parallel()
-	yes := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
-	for name, option := range map[string]httpclient.Option{
-		"WithHosts": httpclient.WithHosts(func(string) (string, bool) { panic("caller") }),
-		"a redirect": httpclient.WithHosts(func(host string) (string, bool) {
-			return host, host == "panics" && callerPanics()
-		}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			below := newScript(answer(http.StatusOK, "{}"))
-			transport := newTransport(t, below, yes, option)
-			r := to(t, "http://proxy", newMessage(t))
-			bodies := track(r)
-			if name == "a redirect" {
-				r.Response = &http.Response{Request: to(t, "http://panics", newMessage(t))}
-			}
-			assert.PanicsWithValue(t, "caller", func() { _, _ = transport.RoundTrip(r) })
-			bodies.assertClosed(t)
-			assert.Empty(t, below.requests())
-			assert.Zero(t, transport.Manager().Stats().Granted)
-			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-		})
-	}
-}
-
 func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	t.Parallel()
 	var options []httpclient.Option
@@ -337,5 +310,24 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 		message := send(transport, newMessage(t))
 		assertStatus(t, http.StatusOK, message)
 		assert.Zero(t, message.took)
+	})
+}
+
+func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
+	inBubbles(t, map[string]func(host string) bool{
+		"WithHosts":  func(string) bool { panic("caller") },
+		"a redirect": func(host string) bool { return host == "panics" && callerPanics() },
+	}, func(t *testing.T, limited func(host string) bool) {
+		below := newScript(answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below,
+			httpclient.WithHosts(func(host string) (string, bool) { return host, limited(host) }))
+		r := to(t, "http://proxy", newMessage(t))
+		bodies := track(r)
+		r.Response = &http.Response{Request: to(t, "http://panics", newMessage(t))}
+		assert.PanicsWithValue(t, "caller", func() { _, _ = transport.RoundTrip(r) })
+		bodies.assertClosed(t)
+		assert.Empty(t, below.requests())
+		assert.Zero(t, transport.Manager().Stats().Granted)
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 	})
 }

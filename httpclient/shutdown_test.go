@@ -194,22 +194,6 @@ func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestAClosedTransportRefusesRequests(t *testing.T) {
-	t.Parallel()
-	below := newScript(answer(http.StatusOK, "{}"))
-	transport := newTransport(t, below)
-	require.NoError(t, transport.Close())
-	require.NoError(t, transport.Close(), "Close may be called twice")
-
-	var bodies ledger
-	r := newMessage(t)
-	r.Body = bodies.open(strings.NewReader("{}"))
-	_, err := transport.RoundTrip(r)
-	require.ErrorIs(t, err, buckets.ErrClosed)
-	bodies.assertClosed(t)
-	assert.Empty(t, below.requests())
-}
-
 func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")),
