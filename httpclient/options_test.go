@@ -23,12 +23,12 @@ import (
 )
 
 func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	manager := newManager(t)
-	type story struct {
+	for name, c := range map[string]struct {
 		options []httpclient.Option
 		want    []string
-	}
-	inBubbles(t, map[string]story{
+	}{
 		"max rate limit and manager": {
 			[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(manager)},
 			[]string{"WithMaxRateLimit", "WithLimiter"},
@@ -49,23 +49,26 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 			[]httpclient.Option{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
 			[]string{"WithLimit(all requests 0 per 1s): a limit of 0: expected 1"},
 		},
-	}, func(t *testing.T, c story) {
-		below := newScript(answer(http.StatusOK, "{}"))
-		transport := httpclient.NewTransport(append(c.options, httpclient.WithBase(below))...)
-		for _, r := range []*http.Request{newMessage(t), to(t, "https://example.com", newMessage(t)), newMessage(t)} {
-			bodies := track(r)
-			_, err := transport.RoundTrip(r)
-			require.ErrorIs(t, err, httpclient.ErrOptions)
-			for _, option := range c.want {
-				assert.ErrorContains(t, err, option)
+	} {
+		t.Run(name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, "{}"))
+			transport := httpclient.NewTransport(append(c.options, httpclient.WithBase(below))...)
+			for _, r := range []*http.Request{newMessage(t), to(t, "https://example.com", newMessage(t)), newMessage(t)} {
+				var bodies ledger
+				r.Body = bodies.open(r.Body)
+				_, err := transport.RoundTrip(r)
+				require.ErrorIs(t, err, httpclient.ErrOptions)
+				for _, option := range c.want {
+					assert.ErrorContains(t, err, option)
+				}
+				assert.ErrorContains(t, err, "expected")
+				bodies.assertClosed(t)
 			}
-			assert.ErrorContains(t, err, "expected")
-			bodies.assertClosed(t)
-		}
-		assert.Empty(t, below.requests())
-		assert.NoError(t, transport.Shutdown(t.Context()))
-		assert.NoError(t, transport.Close())
-	})
+			assert.Empty(t, below.requests())
+			assert.NoError(t, transport.Shutdown(t.Context()))
+			assert.NoError(t, transport.Close())
+		})
+	}
 }
 
 func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
