@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,10 +18,22 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
+// parents are contexts of requests: one never ends, one can be cancelled, and one ends after the attempt.
+var parents = map[string]func(t *testing.T) context.Context{
+	"endless":         func(*testing.T) context.Context { return context.Background() },
+	"cancellable":     func(t *testing.T) context.Context { return t.Context() },
+	"with a deadline": func(t *testing.T) context.Context { return within(t, time.Hour) },
+}
+
+// forEachParent runs a test in virtual time once for each of parents.
+func forEachParent(t *testing.T, test func(t *testing.T, parent context.Context)) {
+	t.Helper()
+	inBubbles(t, parents, func(t *testing.T, parent func(*testing.T) context.Context) { test(t, parent(t)) })
+}
+
 func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 	t.Helper()
-	var timeout *httpclient.AttemptTimeoutError
-	require.ErrorAs(t, err, &timeout)
+	timeout := errorAs[*httpclient.AttemptTimeoutError](t, err)
 	assert.Equal(t, "POST /channels/{channel_id}/messages", timeout.Route)
 	assert.Equal(t, after, timeout.After)
 	assert.True(t, timeout.Timeout())
@@ -29,42 +42,55 @@ func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 	assert.ErrorContains(t, err, timeout.Route)
 }
 
+// silence answers only when the request's context ends.
+func silence(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
 func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		options []httpclient.Option
 		takes   time.Duration
 		after   time.Duration // 0: the request is answered
-	}{
-		"in time":             {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 999 * time.Millisecond, 0},
-		"too late":            {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 1001 * time.Millisecond, time.Second},
+	}
+	bound := func(d time.Duration) []httpclient.Option {
+		return []httpclient.Option{httpclient.WithAttemptTimeout(d)}
+	}
+	inBubbles(t, map[string]story{
+		"in time":             {bound(time.Second), 999 * time.Millisecond, 0},
+		"too late":            {bound(time.Second), 1001 * time.Millisecond, time.Second},
 		"by default in time":  {nil, 14999 * time.Millisecond, 0},
 		"by default too late": {nil, 15001 * time.Millisecond, 15 * time.Second},
-		"no bound":            {[]httpclient.Option{httpclient.WithAttemptTimeout(0)}, 24 * time.Hour, 0},
-		"negative, no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusOK, "done"))
-			below.takes = c.takes
-			transport := newTransport(t, below, c.options...)
-			sent := send(transport, newMessage(t)).wait()
-			if c.after == 0 {
-				assertStatus(t, http.StatusOK, sent)
-				assert.Equal(t, "done", sent.body)
-				assert.Equal(t, c.takes, sent.took)
-				return
-			}
-			assertAttemptTimeout(t, c.after, sent.err)
-			assert.Equal(t, c.after, sent.took)
-			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "the server may have processed the request")
+		"no bound":            {bound(0), 24 * time.Hour, 0},
+		"negative, no bound":  {bound(-time.Second), 24 * time.Hour, 0},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusOK, "done"))
+		below.takes = c.takes
+		transport := newTransport(t, below, c.options...)
+		sent := send(transport, newMessage(t)).wait()
+		if c.after == 0 {
+			assertStatus(t, http.StatusOK, sent)
+			assert.Equal(t, "done", sent.body)
+			assert.Equal(t, c.takes, sent.took)
+			return
+		}
+		assertAttemptTimeout(t, c.after, sent.err)
+		assert.Equal(t, c.after, sent.took)
+		assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "the server may have processed the request")
+	})
+}
 
-			_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
-			var outer *url.Error
-			require.ErrorAs(t, err, &outer)
-			assert.True(t, outer.Timeout())
-			assertAttemptTimeout(t, c.after, err)
+func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
+	inBubbles(t, map[string]time.Duration{"longer": time.Minute, "negative, none": -1, "endless": math.MaxInt64},
+		func(t *testing.T, own time.Duration) {
+			below := newScript(answer(http.StatusOK, "done"))
+			below.takes = 30 * time.Second
+			transport := newTransport(t, below, httpclient.WithRetries(0))
+			assert.Error(t, send(transport, getChannel(t)).wait().err, "by default it takes too long")
+			patient := httpclient.ContextWithRetryMode(httpclient.ContextWithAttemptTimeout(t.Context(), own), httpclient.NoRetries)
+			assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
 		})
-	}
 }
 
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
@@ -79,109 +105,127 @@ func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 }
 
 func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
-	read := func(t *testing.T, below http.RoundTripper, r *http.Request, want string) error {
-		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)).RoundTrip(r)
-		require.NoError(t, err)
-		start := time.Now()
-		content, err := io.ReadAll(response.Body)
-		if err == nil {
-			assert.Equal(t, want, string(content))
-		} else {
-			assert.LessOrEqual(t, time.Since(start), 2*time.Second)
-		}
-		require.NoError(t, response.Body.Close())
-		return err
+	type story struct {
+		answer   responder
+		deadline time.Duration
+		want     string // "": the body does not come
 	}
-	bubble(t, func(t *testing.T) {
-		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusOK, "done", time.Second)), newMessage(t), "done"))
-		assertAttemptTimeout(t, 2*time.Second,
-			read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
-		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusBadRequest, "{}", time.Second)), newMessage(t), "{}"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		err := read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t).WithContext(ctx), "")
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.NotErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+	inBubbles(t, map[string]story{
+		"in time":                {answerSlowly(http.StatusOK, "done", time.Second), time.Hour, "done"},
+		"in time, of an error":   {answerSlowly(http.StatusBadRequest, "{}", time.Second), time.Hour, "{}"},
+		"too late":               {answerSlowly(http.StatusOK, "", 3*time.Second), time.Hour, ""},
+		"later than is demanded": {answerSlowly(http.StatusOK, "", 3*time.Second), time.Second, ""},
+	}, func(t *testing.T, c story) {
+		transport := newTransport(t, newScript(c.answer), httpclient.WithAttemptTimeout(2*time.Second))
+		sent := send(transport, newMessage(t).WithContext(within(t, c.deadline))).wait()
+		assert.LessOrEqual(t, sent.took, 2*time.Second)
+		switch {
+		case c.want != "":
+			require.NoError(t, sent.err)
+			assert.Equal(t, c.want, sent.body)
+		case c.deadline == time.Second:
+			assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
+			assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
+		default:
+			assertAttemptTimeout(t, 2*time.Second, sent.err)
+		}
 	})
 }
 
 func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
-	t.Parallel()
 	mine := errors.New("my own reason")
-	for name, c := range map[string]struct {
-		end  func(ctx context.Context) (context.Context, context.CancelFunc)
-		want error
-	}{
-		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, time.Second)
-		}, context.DeadlineExceeded},
-		"cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(time.Second, cancel)
-			return ctx, cancel
-		}, context.Canceled},
-		"with a reason": {func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeoutCause(ctx, time.Second, mine)
-		}, mine},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusOK, ""))
-			below.takes = time.Minute
-			ctx, cancel := c.end(t.Context())
-			defer cancel()
-			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)),
-				getChannel(t).WithContext(ctx)).wait()
-			assert.ErrorIs(t, sent.err, c.want)
-			assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
-			assert.Equal(t, time.Second, sent.took)
-			assert.Len(t, below.requests(), 1)
+	inBubbles(t, map[string]error{
+		"deadline": context.DeadlineExceeded, "cancelled": context.Canceled, "with a reason": mine,
+	}, func(t *testing.T, want error) {
+		below := newScript(answer(http.StatusOK, ""))
+		below.takes = time.Minute
+		ctx, end := context.WithCancelCause(t.Context())
+		if want == context.DeadlineExceeded {
+			ctx = within(t, time.Second)
+		}
+		time.AfterFunc(time.Second, func() { end(want) })
+		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second))
+		sent := send(transport, getChannel(t).WithContext(ctx)).wait()
+		assert.ErrorIs(t, sent.err, want)
+		assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
+		assert.Equal(t, time.Second, sent.took)
+		assert.Len(t, below.requests(), 1)
+	})
+}
+
+// The transport below asks the context for its state, but does not stop when the context ends.
+func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		type key struct{}
+		start := time.Now()
+		below := newScript(func(r *http.Request) (*http.Response, error) {
+			ctx := r.Context()
+			_, can := parent.Deadline()
+			deadline, ok := ctx.Deadline()
+			assert.Equal(t, can, ok, "the attempt's timeout can be extended, so it is no deadline")
+			if can {
+				assert.Equal(t, time.Hour, deadline.Sub(start))
+			}
+			assert.Equal(t, "value", ctx.Value(key{}))
+			time.Sleep(2*time.Second - time.Nanosecond)
+			assert.NoError(t, ctx.Err())
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			assert.ErrorIs(t, ctx.Err(), context.Canceled)
+			assert.ErrorAs(t, context.Cause(ctx), new(*httpclient.AttemptTimeoutError))
+			return answer(http.StatusOK, "done")(r)
 		})
-	}
+		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second))
+		r := newMessage(t).WithContext(context.WithValue(parent, key{}, "value"))
+		assertStatus(t, http.StatusOK, send(transport, r))
+	})
+}
+
+func TestAnAttemptUnderWayAtTheCloseStillEndsAtItsTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		transport := newTransport(t, responder(silence), httpclient.WithRetries(0))
+		sent := send(transport, newMessage(t))
+		synctest.Wait()
+		require.NoError(t, transport.Close())
+		assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, sent.wait().err)
+	})
 }
 
 // When an attempt is over, neither its context nor its timer may be kept in memory.
 func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
-	t.Parallel()
-	finish := map[string]func(t *testing.T, response *http.Response){
-		"read to the end": func(t *testing.T, response *http.Response) {
-			_, err := io.ReadAll(response.Body)
+	inBubbles(t, map[string]func(t *testing.T, body io.ReadCloser){
+		"read to the end": func(t *testing.T, body io.ReadCloser) {
+			_, err := io.ReadAll(body)
 			assert.NoError(t, err)
 		},
-		"closed": func(t *testing.T, response *http.Response) { assert.NoError(t, response.Body.Close()) },
-		"closed half-read": func(t *testing.T, response *http.Response) {
-			_, _ = response.Body.Read(make([]byte, 1))
-			response.Body.Close()
+		"closed": func(t *testing.T, body io.ReadCloser) { assert.NoError(t, body.Close()) },
+		"closed half-read": func(_ *testing.T, body io.ReadCloser) {
+			_, _ = body.Read(make([]byte, 1))
+			body.Close()
 		},
-		"closed repeatedly": func(_ *testing.T, response *http.Response) { response.Body.Close(); response.Body.Close() },
-	}
-	for name, end := range finish {
-		inBubble(t, name, func(t *testing.T) {
+		"closed repeatedly": func(_ *testing.T, body io.ReadCloser) { body.Close(); body.Close() },
+	}, func(t *testing.T, end func(*testing.T, io.ReadCloser)) {
+		for _, parent := range parents {
 			below := newScript(answer(http.StatusOK, "done"))
-			response, err := newTransport(t, below).RoundTrip(getChannel(t))
-			require.NoError(t, err)
+			response := roundTrip(t, newTransport(t, below), getChannel(t).WithContext(parent(t)))
 			attempt := below.requests()[0].request.Context()
 			assert.NoError(t, attempt.Err(), "the body is still to be read")
-			end(t, response)
+			end(t, response.Body)
 			assert.ErrorIs(t, attempt.Err(), context.Canceled)
-		})
-	}
-	inBubble(t, "repeated or refused", func(t *testing.T) {
-		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), refuse("user", "1"), answer(http.StatusOK, ""))
-		assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
-		require.Len(t, below.requests(), 4)
-		for i, s := range below.requests() {
-			assert.ErrorIs(t, s.request.Context().Err(), context.Canceled, "attempt %d", i)
 		}
 	})
 }
 
-func TestAResponseWithoutABodyKeepsNothing(t *testing.T) {
+func TestNothingIsLeftOfAttemptsThatAreRepeatedOrHaveNoBody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answerWith(http.StatusNoContent, func() io.ReadCloser { return http.NoBody }))
-		response, err := newTransport(t, below).RoundTrip(getChannel(t))
-		require.NoError(t, err)
+		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), refuse("user", "1"),
+			answerWith(http.StatusNoContent, func() io.ReadCloser { return http.NoBody }))
+		response := roundTrip(t, newTransport(t, below), getChannel(t))
 		assert.Equal(t, http.NoBody, response.Body)
-		assert.Error(t, below.requests()[0].request.Context().Err())
+		require.Len(t, below.requests(), 4)
+		for i, s := range below.requests() {
+			assert.ErrorIs(t, s.request.Context().Err(), context.Canceled, "attempt %d", i)
+		}
 	})
 }
 
@@ -190,27 +234,52 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 		body := io.NopCloser(strings.NewReader("done"))
 		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return body }))
 		r := getChannel(t)
-		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(0)).RoundTrip(r)
-		require.NoError(t, err)
+		response := roundTrip(t, newTransport(t, below, httpclient.WithAttemptTimeout(0)), r)
 		assert.Equal(t, body, response.Body)
 		assert.Same(t, r, response.Request)
 		assert.Equal(t, r.Context(), below.requests()[0].request.Context())
 	})
 }
 
-func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "done"))
-		below.takes = 30 * time.Second
-		transport := newTransport(t, below, httpclient.WithRetries(0))
-		r := getChannel(t)
-		assert.Error(t, send(transport, r).wait().err)
-		patient := httpclient.ContextWithRetryMode(
-			httpclient.ContextWithAttemptTimeout(t.Context(), time.Minute), httpclient.NoRetries)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
-		for _, unbounded := range []time.Duration{-1, math.MaxInt64} {
-			ctx := httpclient.ContextWithAttemptTimeout(t.Context(), unbounded)
-			assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(ctx)))
+// url.Error calls Timeout of the error that the transport returns, not of an error that this one wraps.
+func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
+	ok, used := answer(http.StatusOK, ""), usedUp(1, time.Minute)
+	slowly, impatient := httpclient.WithAttemptTimeout(time.Second), httpclient.WithMaxRateLimit(time.Second)
+	inWait := answers(used, refuse("user", "60"))
+	type story struct {
+		answers  []responder
+		options  []httpclient.Option
+		deadline time.Duration // deadline of the context, 0: none
+		timeout  time.Duration // Timeout of the client
+		want     bool
+	}
+	inBubbles(t, map[string]story{
+		"a deadline before its turn":          {answers: answers(used), deadline: 10 * time.Second, want: true},
+		"the client's timeout":                {answers: answers(used), timeout: 10 * time.Second, want: true},
+		"a deadline in a 429's wait":          {answers: inWait, deadline: 70 * time.Second, want: true},
+		"a deadline in the attempt":           {answers: answers(ok, silence), deadline: time.Second, want: true},
+		"the client's timeout in the attempt": {answers: answers(ok, silence), timeout: time.Second, want: true},
+		"the attempt's timeout": {
+			answers: answers(ok, silence), options: []httpclient.Option{slowly, httpclient.WithRetries(0)}, want: true,
+		},
+		"the attempt's timeout, repeated": {answers: answers(ok, silence), options: []httpclient.Option{slowly}, want: true},
+		"the max rate limit":              {answers: answers(used), options: []httpclient.Option{impatient}},
+		"the max rate limit, before a deadline": {
+			answers: answers(used), options: []httpclient.Option{impatient}, deadline: 10 * time.Second,
+		},
+		"a connection that was lost":      {answers: answers(ok, fail(lostConnection()))},
+		"no connection":                   {answers: answers(ok, fail(noConnection()))},
+		"a refusal of the edge":           {answers: answers(ok, answer(http.StatusTooManyRequests, "<html>"))},
+		"a 429 beyond the max rate limit": {answers: answers(ok, refuse("user", "4000"))},
+	}, func(t *testing.T, c story) {
+		transport := newTransport(t, newScript(c.answers...), c.options...)
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+		ctx := t.Context()
+		if c.deadline > 0 {
+			ctx = within(t, c.deadline)
 		}
+		client := &http.Client{Transport: transport, Timeout: c.timeout}
+		_, err := client.Do(getChannel(t).WithContext(ctx))
+		assert.Equal(t, c.want, errorAs[*url.Error](t, err).Timeout(), "%v", err)
 	})
 }

@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,6 @@ import (
 // One request is cancelled after a second, while it waits for much longer. Two more requests wait behind it and must be
 // sent.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
 	slow := discordsim.Fault{Nth: []int{1}, Delay: 5 * time.Second}
 	slowBody := discordsim.Fault{Nth: []int{1}, BodyDelay: 5 * time.Second}
 	ban := discordsim.EdgeBan{Until: 5 * time.Second}
@@ -37,11 +37,12 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	banned := unlimited
 	banned.Edge = []discordsim.EdgeBan{ban}
 
-	for name, c := range map[string]struct {
+	type story struct {
 		config discordsim.Config
 		global int
 		ahead  int // number of requests before it
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"while the route is discovered":            {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
 		"in its bucket's queue":                    {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
 		"deep in its bucket's queue":               {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 3},
@@ -56,166 +57,124 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 		"in flight":                 {config: everything(discordsim.Fixed(5, time.Second), slow)},
 		"while its answer is read":  {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
 		"while its refusal is read": {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, c.config)
-			global := c.global
-			if global == 0 {
-				global = buckets.DefaultGlobalLimit
-			}
-			transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour),
-				httpclient.WithBuckets(buckets.WithGlobalLimit(global)))
-			var others []*call
-			for range c.ahead {
-				others = append(others, send(transport, rename(t)))
-				synctest.Wait()
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			victim := send(transport, rename(t).WithContext(ctx))
+	}, func(t *testing.T, c story) {
+		server := newDiscord(t, c.config)
+		global := c.global
+		if global == 0 {
+			global = buckets.DefaultGlobalLimit
+		}
+		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour),
+			httpclient.WithBuckets(buckets.WithGlobalLimit(global)))
+		var others []*call
+		for range c.ahead {
+			others = append(others, send(transport, rename(t)))
 			synctest.Wait()
-			for range 2 {
-				others = append(others, send(transport, rename(t)))
-				synctest.Wait()
-			}
-			time.Sleep(time.Second)
-			require.False(t, victim.over(), "the request should still wait")
-			cancel()
-			synctest.Wait()
-			require.True(t, victim.over(), "RoundTrip does not return")
-			require.ErrorIs(t, victim.err, context.Canceled)
-
-			assertStatus(t, http.StatusOK, others...)
-			assertNothingHeld(t, transport)
-			time.Sleep(20 * time.Minute)
-			later := send(transport, rename(t))
-			assertStatus(t, http.StatusOK, later)
-			assert.Less(t, later.took, slack)
-			assert.Zero(t, server.Report().Avoidable.Total())
-		})
-	}
-}
-
-// The context ends after the limiter has let the request leave, and before it is sent.
-func TestARequestCancelledOnTheWayOutGivesItsPermitBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+		}
 		ctx, cancel := context.WithCancel(t.Context())
-		below := newScript(func(r *http.Request) (*http.Response, error) {
-			cancel()
-			return nil, r.Context().Err()
-		}, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		victim := send(transport, newMessage(t).WithContext(ctx))
-		assert.ErrorIs(t, victim.wait().err, context.Canceled)
+		victim := send(transport, rename(t).WithContext(ctx))
+		synctest.Wait()
+		for range 2 {
+			others = append(others, send(transport, rename(t)))
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		require.False(t, victim.over(), "the request should still wait")
+		cancel()
+		synctest.Wait()
+		require.True(t, victim.over(), "RoundTrip does not return")
+		require.ErrorIs(t, victim.err, context.Canceled)
+
+		assertStatus(t, http.StatusOK, others...)
 		assertNothingHeld(t, transport)
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, newMessage(t)))
+		time.Sleep(20 * time.Minute)
+		later := send(transport, rename(t))
+		assertStatus(t, http.StatusOK, later)
+		assert.Less(t, later.took, slack)
+		assert.Zero(t, server.Report().Avoidable.Total())
 	})
-}
-
-func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
-	t.Parallel()
-	below := newScript(answer(http.StatusOK, "{}"))
-	transport := newTransport(t, below)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var bodies ledger
-	r := newMessage(t).WithContext(ctx)
-	r.Body = bodies.open(r.Body)
-	_, err := transport.RoundTrip(r)
-	assert.ErrorIs(t, err, context.Canceled)
-	bodies.assertClosed(t)
-	assert.Empty(t, below.requests())
-}
-
-// A client's timeout cancels the request's context. http.Client can also set the deprecated Request.Cancel, which the
-// transport leaves to the base.
-func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
-	t.Parallel()
-	ok := answer(http.StatusOK, "")
-	slow := discordsim.Fault{Nth: []int{2}, Delay: time.Minute}
-	slowBody := discordsim.Fault{Nth: []int{2}, BodyDelay: time.Minute}
-	sim := func(config discordsim.Config) func(t *testing.T) http.RoundTripper {
-		return func(t *testing.T) http.RoundTripper { return newDiscord(t, config).RoundTripper() }
-	}
-	sockets := func(config discordsim.Config) func(t *testing.T) http.RoundTripper {
-		return func(t *testing.T) http.RoundTripper {
-			below := &http.Transport{DialContext: newDiscord(t, config).DialContext}
-			t.Cleanup(below.CloseIdleConnections)
-			return below
-		}
-	}
-	scripted := func(answers ...func(*http.Request) (*http.Response, error)) func(t *testing.T) http.RoundTripper {
-		return func(*testing.T) http.RoundTripper { return newScript(answers...) }
-	}
-	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r },
-		"X-RateLimit-Scope: user", "Retry-After: 1")
-	for name, c := range map[string]struct {
-		below  func(t *testing.T) http.RoundTripper
-		ahead  bool // another request is in flight
-		change func(r *http.Request)
-	}{
-		"behind a request that is under way": {below: sim(everything(discordsim.Fixed(1, time.Second), slow)), ahead: true},
-		"while it is sent":                   {below: sim(everything(discordsim.Fixed(5, time.Second), slow))},
-		"while the body of a 200 is read":    {below: sim(everything(discordsim.Fixed(5, time.Second), slowBody))},
-		"while it is sent, over sockets":     {below: sockets(everything(discordsim.Fixed(5, time.Second), slow))},
-		"while a body is read from a socket": {below: sockets(everything(discordsim.Fixed(5, time.Second), slowBody))},
-		"while a 429's body is read":         {below: scripted(ok, late429)},
-		"in the pause after a failure":       {below: scripted(ok, answer(http.StatusServiceUnavailable, "", "Retry-After: 3"), silence)},
-		"while its body is read into memory": {below: scripted(ok), change: func(r *http.Request) { r.Body, _ = io.Pipe() }},
-	} {
-		for parent, ctx := range parents {
-			inBubble(t, name+", "+parent, func(t *testing.T) {
-				transport := newTransport(t, c.below(t))
-				assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-				var ahead *call
-				if c.ahead {
-					ahead = send(transport, getChannel(t))
-					synctest.Wait()
-				}
-				r := getChannel(t).WithContext(ctx(t))
-				if c.change != nil {
-					c.change(r)
-				}
-				start := time.Now()
-				response, err := (&http.Client{Transport: transport, Timeout: 4 * time.Second}).Do(r)
-				if err == nil {
-					_, err = io.ReadAll(response.Body)
-					response.Body.Close()
-				}
-				assert.Equal(t, 4*time.Second, time.Since(start))
-				var timeout interface{ Timeout() bool }
-				if assert.ErrorAs(t, err, &timeout) {
-					assert.True(t, timeout.Timeout())
-				}
-				synctest.Wait()
-				if ahead != nil {
-					ahead.wait()
-				}
-				assertNothingHeld(t, transport)
-			})
-		}
-	}
 }
 
 // Only the context ends a wait in the queue. The deprecated Request.Cancel ends an attempt, because http.Transport
 // obeys it.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]discordsim.Fault{
+	inBubbles(t, map[string]discordsim.Fault{
 		"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
-			below := &http.Transport{DialContext: server.DialContext}
-			defer below.CloseIdleConnections()
-			cancel := make(chan struct{})
-			r := getChannel(t)
-			r.Cancel = cancel //lint:ignore SA1019 it is what is tested
-			time.AfterFunc(time.Second, func() { close(cancel) })
-			start := time.Now()
-			sent := send(newTransport(t, below), r).wait()
-			assert.ErrorContains(t, sent.err, "request canceled")
-			assert.Equal(t, time.Second, time.Since(start))
-			assert.Equal(t, 1, server.Report().Requests)
-		})
+	}, func(t *testing.T, fault discordsim.Fault) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
+		below := &http.Transport{DialContext: server.DialContext}
+		defer below.CloseIdleConnections()
+		cancel := make(chan struct{})
+		r := getChannel(t)
+		r.Cancel = cancel //lint:ignore SA1019 it is what is tested
+		time.AfterFunc(time.Second, func() { close(cancel) })
+		start := time.Now()
+		sent := send(newTransport(t, below), r).wait()
+		assert.ErrorContains(t, sent.err, "request canceled")
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.Equal(t, 1, server.Report().Requests)
+	})
+}
+
+// A client's timeout cancels the request's context. http.Client can also set the deprecated Request.Cancel, which the
+// transport leaves to the base.
+func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
+	ok := answer(http.StatusOK, "")
+	never := answerSlowly(http.StatusTooManyRequests, "", time.Hour, "X-RateLimit-Scope: user", "Retry-After: 1")
+	slow := everything(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{2}, Delay: time.Minute})
+	busy := everything(discordsim.Fixed(1, time.Second), discordsim.Fault{Nth: []int{2}, Delay: time.Minute})
+	slowBody := everything(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{2}, BodyDelay: time.Minute})
+	failing := answer(http.StatusServiceUnavailable, "", "Retry-After: 3")
+	type story struct {
+		answers []responder // nil: the config counts
+		config  discordsim.Config
+		sockets bool
+		ahead   bool // another request is in flight
+		pipe    bool // the request's body never comes
 	}
+	inBubbles(t, map[string]story{
+		"behind a request that is under way": {config: busy, ahead: true},
+		"while it is sent":                   {config: slow},
+		"while the body of a 200 is read":    {config: slowBody},
+		"while it is sent, over sockets":     {config: slow, sockets: true},
+		"while a body is read from a socket": {config: slowBody, sockets: true},
+		"while a 429's body is read":         {answers: answers(ok, never)},
+		"in the pause after a failure":       {answers: answers(ok, failing, silence)},
+		"while its body is read into memory": {answers: answers(ok), pipe: true},
+	}, func(t *testing.T, c story) {
+		for _, parent := range parents {
+			var below http.RoundTripper = newScript(c.answers...)
+			if c.answers == nil {
+				server := newDiscord(t, c.config)
+				if below = server.RoundTripper(); c.sockets {
+					sockets := &http.Transport{DialContext: server.DialContext}
+					t.Cleanup(sockets.CloseIdleConnections)
+					below = sockets
+				}
+			}
+			transport := newTransport(t, below)
+			assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+			var ahead *call
+			if c.ahead {
+				ahead = send(transport, getChannel(t))
+				synctest.Wait()
+			}
+			r := getChannel(t).WithContext(parent(t))
+			if c.pipe {
+				r.Body, _ = io.Pipe()
+			}
+			start := time.Now()
+			response, err := (&http.Client{Transport: transport, Timeout: 4 * time.Second}).Do(r)
+			if err == nil {
+				_, err = io.ReadAll(response.Body)
+				response.Body.Close()
+			}
+			assert.Equal(t, 4*time.Second, time.Since(start))
+			assert.True(t, errorAs[net.Error](t, err).Timeout())
+			synctest.Wait()
+			if ahead != nil {
+				ahead.wait()
+			}
+			assertNothingHeld(t, transport)
+		}
+	})
 }

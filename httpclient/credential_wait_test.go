@@ -9,15 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 )
-
-// usedUp is a success that uses up its bucket for two minutes.
-var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
-	"X-RateLimit-Reset-After: 120")
 
 // A queued request whose credential is stopped will never be sent, so it must fail at once.
 func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
@@ -44,12 +39,12 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 		"a webhook that is gone": {toHook, []request{toSlack}, 404, `{"code":10015}`, httpclient.CredentialWebhook},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 				if r.Header.Get("Refuse") != "" {
 					time.Sleep(late)
 					return answer(c.status, c.body, "Content-Type: application/json")(r)
 				}
-				return usedUp(r)
+				return usedUp(1, 2*time.Minute)(r)
 			}))
 			assertStatus(t, http.StatusOK, send(transport, c.request(t)))
 			time.Sleep(time.Millisecond)
@@ -65,8 +60,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 			time.Sleep(time.Second)
 			queued, other := send(transport, c.request(t)), send(transport, as(posting(t, 7), "Bot another"))
 			assertStatus(t, c.status, early...)
-			var stopped *httpclient.CredentialError
-			require.ErrorAs(t, queued.wait().err, &stopped)
+			stopped := errorAs[*httpclient.CredentialError](t, queued.wait().err)
 			assert.Equal(t, c.kind, stopped.Kind)
 			assert.Less(t, queued.took, 2*late)
 			assertStatus(t, http.StatusOK, other)
@@ -77,11 +71,11 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 // A request whose credential is not stopped keeps its place and its wait.
 func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Path, "/guilds/") {
 				return unauthorized(r)
 			}
-			return usedUp(r)
+			return usedUp(1, 2*time.Minute)(r)
 		}))
 		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
 		time.Sleep(time.Millisecond)
@@ -96,28 +90,25 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 // The stop must also end waits outside the manager: the pause after a failure, and the pause after a 429 with another
 // limiter.
 func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+	inBubbles(t, map[string]responder{
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(first, unauthorized)
-			transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
-			pausing := send(transport, getting(t, "/guilds/1"))
-			time.Sleep(100 * time.Millisecond)
-			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
-				send(transport, getting(t, "/gateway/bot")))
-			assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
-			assert.Less(t, pausing.took, time.Second)
-		})
-	}
+	}, func(t *testing.T, first responder) {
+		below := newScript(first, unauthorized)
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
+		pausing := send(transport, getting(t, "/guilds/1"))
+		time.Sleep(100 * time.Millisecond)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+			send(transport, getting(t, "/gateway/bot")))
+		assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
+		assert.Less(t, pausing.took, time.Second)
+	})
 }
 
 // The credential is stopped while the request is in flight, so after its failure the transport must not pause.
 func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		failing := answer(http.StatusBadGateway, "", "Retry-After: 16")
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			if !strings.Contains(r.URL.Path, "/guilds/") {
 				return unauthorized(r)
 			}

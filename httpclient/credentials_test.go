@@ -1,6 +1,7 @@
 package httpclient_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -19,6 +21,10 @@ import (
 const (
 	webhook  = "/api/v10/webhooks/1/" + webhookSecret
 	followUp = "/api/v10/webhooks/1/" + replySecret
+	bad      = "Bot " + botSecret // the token that these tests refuse
+
+	postingRoute = "POST /channels/{channel_id}/messages" // the route of posting
+	noSuchToken  = `{"message":"401: Unauthorized","code":0}`
 )
 
 // as returns the request with this Authorization, or without one if it is empty.
@@ -28,6 +34,30 @@ func as(r *http.Request, authorization string) *http.Request {
 		r.Header.Set("Authorization", authorization)
 	}
 	return r
+}
+
+// posting returns a message to a channel with the token that these tests refuse.
+func posting(t *testing.T, channel int) *http.Request {
+	t.Helper()
+	path := fmt.Sprintf("/api/v10/channels/%d/messages", channel)
+	return as(newRequest(t, http.MethodPost, path, `{"content":"hello"}`), bad)
+}
+
+// getting returns a GET request with the token that these tests refuse.
+func getting(t *testing.T, path string) *http.Request {
+	t.Helper()
+	return as(newRequest(t, http.MethodGet, "/api/v10"+path, ""), bad)
+}
+
+// toHook returns a message to a webhook, without an Authorization.
+func toHook(t *testing.T) *http.Request {
+	t.Helper()
+	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
+}
+
+// unauthorized answers like Discord to an invalid token.
+func unauthorized(r *http.Request) (*http.Response, error) {
+	return answer(http.StatusUnauthorized, noSuchToken, "Content-Type: application/json", "Via: 1.1 google")(r)
 }
 
 // byCredential answers with the status and the body to requests for which bad is true, and with 200 to all others.
@@ -40,31 +70,17 @@ func byCredential(status int, body string, bad func(r *http.Request) bool) *scri
 	})
 }
 
-func withPath(parts ...string) func(*http.Request) bool {
-	return func(r *http.Request) bool {
-		for _, part := range parts {
-			if strings.Contains(r.URL.Path, part) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
 // assertStopped asserts that the request fails without being sent or reaching the limiter.
 func assertStopped(t *testing.T, transport *httpclient.Transport, below *script, r *http.Request,
 	want httpclient.CredentialError) {
 	t.Helper()
 	synctest.Wait() // the garbage collector may be due at this instant
 	sent, before := len(below.requests()), transport.Manager().Stats()
-	var bodies ledger
 	if r.Body != nil {
-		r.Body = bodies.open(r.Body)
-		defer bodies.assertClosed(t)
+		defer track(r).assertClosed(t)
 	}
 	c := send(transport, r).wait()
-	var stopped *httpclient.CredentialError
-	require.ErrorAs(t, c.err, &stopped)
+	stopped := errorAs[*httpclient.CredentialError](t, c.err)
 	assert.Equal(t, want, *stopped)
 	assert.Zero(t, c.took)
 	assert.Len(t, below.requests(), sent, "the stopped request was sent")
@@ -84,37 +100,21 @@ func assertRests(t *testing.T, transport *httpclient.Transport, below *script, r
 	time.Sleep(time.Second)
 }
 
-// unauthorized answers like Discord to an invalid token.
-func unauthorized(r *http.Request) (*http.Response, error) {
-	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json",
-		"Via: 1.1 google")(r)
-}
-
-// posting returns a message to a channel with the token that these tests refuse.
-func posting(t *testing.T, channel int) *http.Request {
+// lookup sends a request that must not leave, and returns the error.
+func lookup(t *testing.T, transport *httpclient.Transport, r *http.Request) *httpclient.CredentialError {
 	t.Helper()
-	return as(newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/channels/%d/messages", channel), `{"content":"hello"}`),
-		bad)
+	return errorAs[*httpclient.CredentialError](t, send(transport, r).wait().err)
 }
-
-// getting returns a GET request with the token that these tests refuse.
-func getting(t *testing.T, path string) *http.Request {
-	t.Helper()
-	return as(newRequest(t, http.MethodGet, "/api/v10"+path, ""), bad)
-}
-
-const bad = "Bot " + botSecret
-
-const postingRoute = "POST /channels/{channel_id}/messages" // the route of posting
 
 func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`,
-			func(r *http.Request) bool { return r.Header.Get("Authorization") == bad && withPath("/channels/1/")(r) })
+		below := byCredential(http.StatusUnauthorized, noSuchToken, func(r *http.Request) bool {
+			return r.Header.Get("Authorization") == bad && strings.Contains(r.URL.Path, "/channels/1/")
+		})
 		transport := newTransport(t, below)
 		first := send(transport, posting(t, 1))
 		assertStatus(t, http.StatusUnauthorized, first)
-		assert.JSONEq(t, `{"message":"401: Unauthorized","code":0}`, first.body)
+		assert.JSONEq(t, noSuchToken, first.body)
 
 		for _, r := range []*http.Request{posting(t, 2), getting(t, "/guilds/1/roles"), getting(t, "/users/@me")} {
 			assertStatus(t, http.StatusOK, send(transport, r))
@@ -130,45 +130,39 @@ func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 }
 
 func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
-	t.Parallel()
-	roles, posting1, posting2, posting3 := "/guilds/1/roles", 1, 2, 3
-	for name, c := range map[string]struct {
-		refused []any // paths (getting) and channels (posting)
+	type story struct {
+		refused []string
 		stops   bool
-	}{
-		"one place":              {[]any{posting1}, false},
-		"two places":             {[]any{posting1, posting2}, false},
-		"three places":           {[]any{posting1, posting2, posting3}, false},
-		"two routes":             {[]any{posting1, roles}, true},
-		"two routes, no channel": {[]any{"/oauth2/@me", "/users/@me"}, true},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(unauthorized)
-			transport := newTransport(t, below)
-			for _, place := range c.refused {
-				if channel, ok := place.(int); ok {
-					assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
-				} else {
-					assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
-				}
-			}
-			if !c.stops {
-				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
-				return
-			}
-			elsewhere := func() *http.Request { return posting(t, 9) }
-			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
-			assertRests(t, transport, below, elsewhere, stopped)
-			// There was no success since, so one 401 is enough.
-			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10)))
-			below.answers = answers(answer(http.StatusOK, "{}"))
-			for _, authorization := range []string{"Bot replacement", ""} {
-				assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
-			}
-			assertRests(t, transport, below, elsewhere, stopped)
-			assertStatus(t, http.StatusOK, send(transport, elsewhere()))
-		})
 	}
+	inBubbles(t, map[string]story{
+		"one place":              {[]string{"/channels/1/messages"}, false},
+		"two places":             {[]string{"/channels/1/messages", "/channels/2/messages"}, false},
+		"three places":           {[]string{"/channels/1", "/channels/2", "/channels/3"}, false},
+		"two routes":             {[]string{"/channels/1/messages", "/guilds/1/roles"}, true},
+		"two routes, no channel": {[]string{"/oauth2/@me", "/users/@me"}, true},
+	}, func(t *testing.T, c story) {
+		below := newScript(unauthorized)
+		transport := newTransport(t, below)
+		for _, path := range c.refused {
+			time.Sleep(time.Second)
+			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, path)))
+		}
+		elsewhere := func() *http.Request { return posting(t, 9) }
+		if !c.stops {
+			assertStatus(t, http.StatusUnauthorized, send(transport, elsewhere()))
+			return
+		}
+		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+		assertRests(t, transport, below, elsewhere, stopped)
+		// There was no success since, so one 401 is enough, also on the route of the latest one.
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, c.refused[len(c.refused)-1])))
+		below.answers = answers(answer(http.StatusOK, "{}"))
+		for _, authorization := range []string{"Bot replacement", ""} {
+			assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
+		}
+		assertRests(t, transport, below, elsewhere, stopped)
+		assertStatus(t, http.StatusOK, send(transport, elsewhere()))
+	})
 }
 
 // Discord has separate limits for deleting messages of different ages. A missing permission concerns all of them.
@@ -181,9 +175,8 @@ func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 		transport := newTransport(t, below)
 		var calls []*call
 		for _, age := range []time.Duration{0, time.Hour, 30 * 24 * time.Hour} {
-			id := discordsim.SnowflakeAt(now.Add(-age))
-			calls = append(calls,
-				send(transport, as(newRequest(t, http.MethodDelete, fmt.Sprintf("%s/%d", messages, id), ""), bad)))
+			path := fmt.Sprintf("%s/%d", messages, discordsim.SnowflakeAt(now.Add(-age)))
+			calls = append(calls, send(transport, as(newRequest(t, http.MethodDelete, path, ""), bad)))
 		}
 		assertStatus(t, http.StatusUnauthorized, calls...)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
@@ -193,56 +186,49 @@ func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 
 // Discord counts every 401 against the IP address, so a dead token must cause only a few.
 func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		together bool
 		requests int
 		header   []string
 		most     int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"one after the other": {false, 10_000, nil, 2},
 		"together":            {true, 2000, nil, 4}, // one more request may leave after each 401 until its body has been read
 		// 51 is what the global limit lets leave before the first response.
-		"together, in buckets": {true, 2000, []string{
-			"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
-			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5",
-		}, 51},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
-			below.takes = 100 * time.Millisecond
-			transport := newTransport(t, below)
-			var calls []*call
-			for n := range c.requests {
-				r := posting(t, n)
-				if n%2 == 1 {
-					r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
-				}
-				calls = append(calls, send(transport, r))
-				if !c.together {
-					calls[n].wait()
-				}
+		"together, in buckets": {true, 2000, limitHeaders(roomLeft, "X-RateLimit-Reset-After: 5"), 51},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusUnauthorized, noSuchToken, c.header...))
+		below.takes = 100 * time.Millisecond
+		transport := newTransport(t, below)
+		var calls []*call
+		for n := range c.requests {
+			r := posting(t, n)
+			if n%2 == 1 {
+				r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
 			}
-			refused := 0
-			for _, call := range calls {
-				if call.wait().err != nil {
-					assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
-					refused++
-				}
+			calls = append(calls, send(transport, r))
+			if !c.together {
+				calls[n].wait()
 			}
-			assert.LessOrEqual(t, len(below.requests()), c.most)
-			assert.Equal(t, c.requests, refused+len(below.requests()))
-		})
-	}
+		}
+		refused := 0
+		for _, call := range calls {
+			if call.wait().err != nil {
+				assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
+				refused++
+			}
+		}
+		assert.LessOrEqual(t, len(below.requests()), c.most)
+		assert.Equal(t, c.requests, refused+len(below.requests()))
+	})
 }
 
 // A 407 comes from a proxy that wants its own credentials. The request has not reached the server.
 func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1",
-			"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
-		below := newScript(unauthorized, proxy, proxy, unauthorized)
-		transport := newTransport(t, below)
+		proxy := answer(http.StatusProxyAuthRequired, "{}", limitHeaders("X-RateLimit-Remaining: 0")...)
+		transport := newTransport(t, newScript(unauthorized, proxy, proxy, unauthorized))
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
 		for range 2 {
 			c := send(transport, posting(t, 1))
@@ -253,25 +239,178 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 		assert.EqualValues(t, 1, stats.Responses[ratelimits.ClassOK], "answers")
 		assert.Zero(t, stats.Lost, "the server has counted nothing")
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/channels/1")))
-		var stopped *httpclient.CredentialError
-		require.ErrorAs(t, send(transport, posting(t, 1)).wait().err, &stopped)
-		assert.True(t, stopped.Everywhere, "there was no success between the two 401s")
+		assert.True(t, lookup(t, transport, posting(t, 1)).Everywhere, "there was no success between the two 401s")
 	})
 }
 
-// Without an Authorization a 401 stops nothing.
-func TestOnlyA401StopsAnAuthorization(t *testing.T) {
-	t.Parallel()
-	stopsNothing := func(status int, authorization string) {
-		inBubble(t, fmt.Sprintf("%d %q", status, authorization), func(t *testing.T) {
-			transport := newTransport(t, newScript(answer(status, `{"code":10015}`)), httpclient.WithRetries(0))
-			for range 3 {
-				assertStatus(t, status, send(transport, as(newMessage(t), authorization)))
+// step is one request of a test. Its response has the status, and comes after the time takes.
+type step struct {
+	path   string
+	takes  time.Duration
+	status int
+}
+
+// sendAll sends one request each second, and waits for the last response. Later requests succeed.
+func sendAll(t *testing.T, steps []step) (transport *httpclient.Transport) {
+	t.Helper()
+	var script []responder
+	for _, s := range steps {
+		script = append(script, func(r *http.Request) (*http.Response, error) {
+			time.Sleep(s.takes)
+			if s.status == http.StatusUnauthorized {
+				return unauthorized(r)
 			}
+			return answer(s.status, "{}")(r)
 		})
 	}
-	for _, status := range []int{200, 204, 400, 402, 403, 404, 407, 410, 500, 502} {
-		stopsNothing(status, authorization)
+	transport = newTransport(t, newScript(append(script, answer(http.StatusOK, "{}"))...))
+	var calls []*call
+	for _, s := range steps {
+		calls = append(calls, send(transport, getting(t, s.path)))
+		time.Sleep(time.Second)
 	}
-	stopsNothing(401, "")
+	for i, c := range calls {
+		assertStatus(t, steps[i].status, c)
+	}
+	return transport
+}
+
+func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
+	const soon, late = 100 * time.Millisecond, 10 * time.Second
+	const guild, guild2, guild9, channel, user = "/guilds/1", "/guilds/2", "/guilds/9", "/channels/1", "/users/1"
+	type story struct {
+		steps   []step
+		stopped bool
+	}
+	inBubbles(t, map[string]story{
+		"no success":                       {[]step{{guild, soon, 401}, {channel, soon, 401}}, true},
+		"between the 401s":                 {[]step{{guild, soon, 401}, {user, soon, 200}, {channel, soon, 401}}, false},
+		"before the 401s":                  {[]step{{user, soon, 200}, {guild, soon, 401}, {channel, soon, 401}}, true},
+		"sent between the 401s, late":      {[]step{{guild, soon, 401}, {user, late, 200}, {channel, soon, 401}}, false},
+		"sent before the 401s, late":       {[]step{{user, late, 200}, {guild, soon, 401}, {channel, soon, 401}}, true},
+		"sent before the 401s, in between": {[]step{{user, soon, 200}, {guild, 0, 401}, {channel, soon, 401}}, true},
+		"sent after both 401s, late":       {[]step{{guild, late, 401}, {channel, late, 401}, {user, late, 200}}, false},
+		"overtakes the first 401":          {[]step{{guild, late, 401}, {user, soon, 200}, {channel, soon, 401}}, false},
+		"overtakes both 401s":              {[]step{{guild, late, 401}, {channel, late, 401}, {user, soon, 200}}, false},
+		"a redirect is no success":         {[]step{{guild, soon, 401}, {user, soon, 302}, {channel, soon, 401}}, true},
+		"a 404 is no success":              {[]step{{guild, soon, 401}, {user, soon, 404}, {channel, soon, 401}}, true},
+		"a success on a public route":      {[]step{{guild, soon, 401}, {"/gateway", soon, 200}, {channel, soon, 401}}, true},
+		"a success with a token in the path": {
+			[]step{{guild, soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {channel, soon, 401}}, true,
+		},
+		"401s in three places of one route": {
+			[]step{{guild, 3 * soon, 401}, {guild2, late, 401}, {"/guilds/3", soon, 401}}, false,
+		},
+		"between the latest 401s of both routes": {
+			[]step{{guild, soon, 401}, {guild2, late, 401}, {user, soon, 200}, {channel, soon, 401}}, false,
+		},
+		"before the latest 401s of both routes": {
+			[]step{{guild, soon, 401}, {user, soon, 200}, {channel, soon, 401}, {guild2, soon, 401}}, true,
+		},
+		"an earlier 401 that arrives late": {
+			[]step{{guild9, 0, 200}, {guild, late, 401}, {user, soon, 200}, {guild2, soon, 401}, {channel, soon, 401}}, true,
+		},
+	}, func(t *testing.T, c story) {
+		transport := sendAll(t, c.steps)
+		if c.stopped {
+			assert.True(t, lookup(t, transport, getting(t, "/users/@me/guilds")).Everywhere)
+		} else {
+			assertStatus(t, http.StatusOK, send(transport, getting(t, "/users/@me/guilds")))
+		}
+	})
+}
+
+// An Authorization that is stopped in one place is used there again once a request succeeds that was sent after the
+// latest refused one. The order of the responses does not matter.
+func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
+	const path = "/guilds/1"
+	type story struct {
+		steps  []step
+		lifted bool
+	}
+	inBubbles(t, map[string]story{
+		"sent after the 401": {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, true},
+		"sent before the last of two 401s": {
+			[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, false,
+		},
+	}, func(t *testing.T, c story) {
+		transport := sendAll(t, c.steps)
+		if c.lifted {
+			assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
+		} else {
+			assert.Equal(t, 401, lookup(t, transport, getting(t, path)).Status)
+		}
+	})
+}
+
+func TestWhatIsStoppedIsNotSaved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		all := func(transport *httpclient.Transport) (calls []*call) {
+			for _, r := range []*http.Request{getting(t, "/users/@me"), getting(t, "/guilds/1"), toHook(t)} {
+				calls = append(calls, send(transport, r).wait())
+			}
+			return calls
+		}
+		first, second := newTransport(t, newScript(unauthorized)), newTransport(t, newScript(answer(http.StatusOK, "{}")))
+		assertStatus(t, http.StatusUnauthorized, all(first)...)
+		require.NoError(t, second.RestoreState(bytes.NewReader(stateOf(t, first, true))))
+		assertStatus(t, http.StatusOK, all(second)...)
+	})
+}
+
+func TestAResetLiftsAPlaceToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}")))
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
+		transport.ResetCredential(bad)
+		// It counts as the first 401 again: the reset has cleared the count.
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
+		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
+	})
+}
+
+func TestA401UnderWayAtAResetStopsNothing(t *testing.T) {
+	inBubbles(t, map[string]string{"of a guild": "/guilds/1", "of all": "/users/@me"}, func(t *testing.T, path string) {
+		below := newScript(unauthorized, answer(http.StatusOK, "{}"))
+		below.takes = time.Second
+		transport := newTransport(t, below)
+		late := send(transport, getting(t, path))
+		time.Sleep(500 * time.Millisecond)
+		transport.ResetCredential(bad)
+		assertStatus(t, http.StatusUnauthorized, late)
+		assertStatus(t, http.StatusOK, send(transport, getting(t, path)), send(transport, posting(t, 1)))
+	})
+}
+
+// lifted is a limiter that counts the calls of LiftHolds.
+type lifted struct {
+	buckets.Unlimited
+	times int
+}
+
+func (l *lifted) LiftHolds() { l.times++ }
+
+func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		limiter, below := &lifted{}, newScript(unauthorized)
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
+		all := func() (calls []*call) {
+			for _, path := range []string{"/guilds/1", "/users/@me"} {
+				calls = append(calls, send(transport, getting(t, path)).wait())
+			}
+			for _, path := range []string{webhook, followUp, callback} {
+				calls = append(calls, send(transport, as(newRequest(t, http.MethodPost, path, "{}"), "")).wait())
+			}
+			return calls
+		}
+		assertStatus(t, http.StatusUnauthorized, all()...)
+		below.answers = answers(answer(http.StatusOK, "{}"))
+		for _, c := range all() {
+			assert.ErrorAs(t, c.err, new(*httpclient.CredentialError))
+		}
+		transport.LiftHolds()
+		assert.Equal(t, 1, limiter.times)
+		assertStatus(t, http.StatusOK, all()...)
+		newTransport(t, below).LiftHolds() // the limiter is a manager here
+	})
 }

@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// http2Network has connections that can go silent: writes are lost then, and nothing arrives.
+// http2Network has connections that can go silent: then nothing arrives, and writes are lost or block until the
+// connection is closed.
 type http2Network struct {
-	base *http.Transport
+	base   *http.Transport
+	blocks bool // whether the writes of a silent connection block
 
 	mu          sync.Mutex
 	connections []*silentConn
@@ -28,14 +29,26 @@ type http2Network struct {
 
 type silentConn struct {
 	net.Conn
-	silent atomic.Bool
+	network *http2Network
+	silent  atomic.Bool
+	closed  chan struct{}
+	close   func()
 }
 
 func (c *silentConn) Write(p []byte) (int, error) {
-	if c.silent.Load() {
-		return len(p), nil
+	switch {
+	case !c.silent.Load():
+		return c.Conn.Write(p)
+	case c.network.blocks:
+		<-c.closed
+		return 0, net.ErrClosed
 	}
-	return c.Conn.Write(p)
+	return len(p), nil
+}
+
+func (c *silentConn) Close() error {
+	c.close()
+	return c.Conn.Close()
 }
 
 func newHTTP2(t *testing.T, handler http.HandlerFunc) *http2Network {
@@ -44,7 +57,8 @@ func newHTTP2(t *testing.T, handler http.HandlerFunc) *http2Network {
 	dial := n.base.DialContext
 	n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
-		silent := &silentConn{Conn: c}
+		silent := &silentConn{Conn: c, network: n, closed: make(chan struct{})}
+		silent.close = sync.OnceFunc(func() { close(silent.closed) })
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.connections = append(n.connections, silent)
@@ -107,22 +121,23 @@ func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 	})
 }
 
+// beginOnly is a handler that begins the response to a GET and does not end it.
+func beginOnly(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		_, _ = w.Write([]byte("begin"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+}
+
 // The connection may also go silent in the middle of a response.
 func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				_, _ = w.Write([]byte("begin"))
-				_ = http.NewResponseController(w).Flush()
-				<-r.Context().Done()
-			}
-		})
+		n := newHTTP2(t, beginOnly)
 		transport := newTransport(t, n.base)
-		var timeout *httpclient.AttemptTimeoutError
-		assert.ErrorAs(t, send(transport, http2Request(t, http.MethodGet)).wait().err, &timeout)
+		errorAs[*httpclient.AttemptTimeoutError](t, send(transport, http2Request(t, http.MethodGet)).wait().err)
 		time.Sleep(time.Millisecond)
-		next := send(transport, http2Request(t, http.MethodPost))
-		assertStatus(t, http.StatusOK, next)
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
 		assert.Equal(t, 2, n.dials())
 	})
 }
@@ -130,8 +145,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 // A server is slow with one request. Its timeout must not break other requests on the same connection, whether they
 // make progress or have not waited long.
 func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		dial     time.Duration // time to open a connection, which does not count as silence
 		unused   bool          // nothing was sent on the connection before the slow request
 		idle     time.Duration // pause before the first request
@@ -141,7 +155,8 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 		takes    time.Duration // time that the server takes for a message
 		deadline time.Duration // deadline of each message's context, 0: none
 		own      time.Duration // attempt timeout of the slow request, 0: the default
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"others go on":           {messages: 20, takes: 2 * time.Second},
 		"others have a deadline": {messages: 15, takes: 2 * time.Second, deadline: 10 * time.Second},
 		"a recent one":           {idle: time.Minute, after: 14 * time.Second, messages: 1, takes: 2 * time.Second},
@@ -150,57 +165,55 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 			takes: 2 * time.Second,
 		},
 		"a short time that ends now": {idle: time.Minute, before: 3 * time.Second, takes: 5 * time.Second, own: time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodGet {
-					<-r.Context().Done()
-					return
-				}
-				time.Sleep(c.takes)
-			})
-			dial := n.base.DialContext
-			n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-				time.Sleep(c.dial)
-				return dial(ctx, network, address)
+	}, func(t *testing.T, c story) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+				return
 			}
-			transport := newTransport(t, n.base, httpclient.WithRetries(0))
-			post := func() *call {
-				ctx, cancel := context.WithCancel(t.Context())
-				if c.deadline > 0 {
-					ctx, cancel = context.WithTimeout(ctx, c.deadline)
-				}
-				t.Cleanup(cancel)
-				return send(transport, http2Request(t, http.MethodPost).WithContext(ctx))
-			}
-			if !c.unused {
-				assertStatus(t, http.StatusOK, post())
-			}
-			time.Sleep(c.idle)
-			var messages []*call
-			if c.before > 0 {
-				messages = append(messages, post())
-				time.Sleep(c.before)
-			}
-			slow := http2Request(t, http.MethodGet)
-			slow.URL.Path = "/api/v10/gateway"
-			if c.own > 0 {
-				slow = slow.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), c.own))
-			}
-			late := send(transport, slow)
-			time.Sleep(c.after)
-			for range c.messages {
-				messages = append(messages, post())
-				time.Sleep(time.Second)
-			}
-			assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
-			assertStatus(t, http.StatusOK, messages...)
-			time.Sleep(time.Minute) // a second dial would end in this time
-			if !c.unused {
-				assert.Equal(t, 1, n.dials())
-			}
+			time.Sleep(c.takes)
 		})
-	}
+		dial := n.base.DialContext
+		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(c.dial)
+			return dial(ctx, network, address)
+		}
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		post := func() *call {
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.deadline)
+			}
+			t.Cleanup(cancel)
+			return send(transport, http2Request(t, http.MethodPost).WithContext(ctx))
+		}
+		if !c.unused {
+			assertStatus(t, http.StatusOK, post())
+		}
+		time.Sleep(c.idle)
+		var messages []*call
+		if c.before > 0 {
+			messages = append(messages, post())
+			time.Sleep(c.before)
+		}
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		if c.own > 0 {
+			slow = slow.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), c.own))
+		}
+		late := send(transport, slow)
+		time.Sleep(c.after)
+		for range c.messages {
+			messages = append(messages, post())
+			time.Sleep(time.Second)
+		}
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, messages...)
+		time.Sleep(time.Minute) // a second dial would end in this time
+		if !c.unused {
+			assert.Equal(t, 1, n.dials())
+		}
+	})
 }
 
 // The default base detects a dead connection by itself, even without an attempt timeout. It is a clone of
@@ -212,8 +225,7 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
 		http.DefaultTransport = n.base
 		transport := newTransport(t, nil, httpclient.WithAttemptTimeout(0))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := within(t, time.Hour)
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodGet)))
 		n.silence()
 		second := send(transport, http2Request(t, http.MethodGet).WithContext(ctx))
@@ -248,50 +260,16 @@ func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	})
 }
 
-// stuckConn is a connection whose peer stops reading, so that writes block.
-type stuckConn struct {
-	net.Conn
-	stuck, closed context.Context
-	close         context.CancelFunc
-}
-
-func (c *stuckConn) Write(p []byte) (int, error) {
-	if c.stuck.Err() != nil {
-		<-c.closed.Done()
-	}
-	return c.Conn.Write(p)
-}
-
-func (c *stuckConn) Close() error {
-	c.close()
-	return c.Conn.Close()
-}
-
 // When a response is closed, net/http tells the server and waits for that write.
 func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write([]byte("begin"))
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})
-		stuck, stick := context.WithCancel(t.Context())
-		dial := n.base.DialContext
-		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
-			closed, close := context.WithCancel(context.Background())
-			return &stuckConn{conn, stuck, closed, close}, err
-		}
-		response, err := newTransport(t, n.base).RoundTrip(http2Request(t, http.MethodGet))
-		require.NoError(t, err)
-		stick()
-		over := make(chan struct{})
-		go func() { defer close(over); assert.NoError(t, response.Body.Close()) }()
-		select {
-		case <-over:
-		case <-time.After(16 * time.Second):
-			assert.Fail(t, "Close does not end")
-		}
+		n := newHTTP2(t, beginOnly)
+		response := roundTrip(t, newTransport(t, n.base), http2Request(t, http.MethodGet))
+		n.blocks = true
+		n.silence()
+		start := time.Now()
+		assert.NoError(t, response.Body.Close())
+		assert.LessOrEqual(t, time.Since(start), 16*time.Second)
 	})
 }
 
@@ -302,7 +280,7 @@ func (forbidden) Close() error { panic("connection operation prohibited") }
 
 func TestAConnectionThatMustNotBeClosedDoesNotEndTheProgram(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			trace := httptrace.ContextClientTrace(r.Context())
 			trace.GotConn(httptrace.GotConnInfo{Conn: &forbidden{}})
 			<-r.Context().Done()

@@ -4,9 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -39,47 +37,83 @@ func withOther(dialect httpclient.Dialect) []httpclient.Option {
 	}
 }
 
-func TestADialectDecidesWhatIsARefusal(t *testing.T) {
-	t.Parallel()
-	success := answer(http.StatusOK, "{}")
-	for name, c := range map[string]struct {
-		answer func(*http.Request) (*http.Response, error)
-		status int // status of the response that the caller gets
-		body   string
-		waits  bool
-	}{
-		"by its headers":               {answer(http.StatusTeapot, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"a success":                    {answer(http.StatusOK, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"a temporary error":            {answer(http.StatusBadGateway, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"by its body":                  {answer(http.StatusForbidden, "busy"), http.StatusOK, "{}", true},
-		"another 403":                  {answer(http.StatusForbidden, "no"), http.StatusForbidden, "no", false},
-		"a 429 that is no refusal":     {answer(http.StatusTooManyRequests, "busy"), http.StatusTooManyRequests, "busy", false},
-		"the body with another status": {answer(http.StatusNotFound, "busy"), http.StatusNotFound, "busy", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newScript(c.answer, success), withOther(speakBusy)...)
-				r := send(transport, to(t, other, getChannel(t)))
-				assertStatus(t, c.status, r)
-				assert.Equal(t, c.body, r.body)
-				if c.waits {
-					assertTook(t, 10*time.Second, r.took)
-				} else {
-					assert.Zero(t, r.took)
-				}
-			})
-		})
+func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
+	const wait = 10 * time.Second
+	ok, busy := answer(http.StatusOK, "{}"), answer(http.StatusForbidden, "busy")
+	busyWith := func(status int) responder { return answer(status, "wait", "Busy: true") }
+	long := strings.Repeat("no ", 1<<20)
+	late := func(delay time.Duration) responder {
+		return answerWith(http.StatusForbidden, func() io.ReadCloser { return stall(delay, strings.NewReader(long)) })
 	}
+	// A response looks like a refusal by its headers, and its body shows a failure of the server.
+	doubtful := func(status int, header http.Header, body []byte) ratelimits.Response {
+		r := ratelimits.Response{Status: status}
+		if header.Get("Retry-After") != "" && (body == nil || string(body) == "busy") {
+			r.Class, r.RetryAfter, r.HasRetryAfter = ratelimits.ClassUser, wait, true
+		}
+		return r
+	}
+	patient := func(status int, _ http.Header, _ []byte) ratelimits.Response {
+		return ratelimits.Response{Status: status, RetryAfter: 7 * time.Second, HasRetryAfter: status >= 500}
+	}
+	type story struct {
+		answer  responder
+		dialect httpclient.Dialect // nil: speakBusy
+		options []httpclient.Option
+		status  int // status and body of the response that the caller gets
+		body    string
+		took    time.Duration
+		read    int // how often the dialect reads a response, 0: any number
+	}
+	inBubbles(t, map[string]story{
+		"by its headers":               {answer: busyWith(http.StatusTeapot), status: 200, body: "{}", took: wait},
+		"a success":                    {answer: busyWith(http.StatusOK), status: 200, body: "{}", took: wait},
+		"a temporary error":            {answer: busyWith(http.StatusBadGateway), status: 200, body: "{}", took: wait},
+		"by its body":                  {answer: busy, status: 200, body: "{}", took: wait},
+		"another 403":                  {answer: answer(http.StatusForbidden, "no"), status: 403, body: "no"},
+		"a 429 that is no refusal":     {answer: answer(http.StatusTooManyRequests, "busy"), status: 429, body: "busy"},
+		"the body with another status": {answer: answer(http.StatusNotFound, "busy"), status: 404, body: "busy"},
+		"a long body":                  {answer: late(0), status: 403, body: long},
+		"a long body after 2 s":        {answer: late(2 * time.Second), status: 403, body: long, took: 2 * time.Second},
+		"a long body after a minute":   {answer: late(time.Minute), status: 403, body: long, took: 5 * time.Second},
+		"a limiter that is no manager": {
+			answer: busy, options: []httpclient.Option{httpclient.WithLimiter(buckets.Unlimited{})},
+			status: 200, body: "{}", took: wait,
+		},
+		"a failure that says when to come back": {
+			answer: answer(http.StatusBadGateway, ""), dialect: patient, status: 200, body: "{}", took: 7 * time.Second, read: 2,
+		},
+		"a failure that is no refusal after all": {
+			answer:  answer(http.StatusServiceUnavailable, "down", "Retry-After: 1"),
+			dialect: doubtful, status: 200, body: "{}", took: 500 * time.Millisecond,
+		},
+	}, func(t *testing.T, c story) {
+		reads := 0
+		speak := func(status int, header http.Header, body []byte) ratelimits.Response {
+			reads++
+			if c.dialect != nil {
+				return c.dialect(status, header, body)
+			}
+			return speakBusy(status, header, body)
+		}
+		transport := newTransport(t, newScript(c.answer, ok), append(withOther(speak), c.options...)...)
+		r := send(transport, to(t, other, getChannel(t)))
+		assertStatus(t, c.status, r)
+		assert.True(t, c.body == r.body, "%d of %d bytes", len(r.body), len(c.body))
+		assert.InDelta(t, c.took, r.took, float64(125*time.Millisecond))
+		if c.read > 0 {
+			assert.Equal(t, c.read, reads, "once for each response")
+		}
+	})
 }
 
 func TestADialectIsForItsServerOnly(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int32
-	counting := func(status int, header http.Header, body []byte) ratelimits.Response {
-		calls.Add(1)
-		return speakBusy(status, header, body)
-	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		calls := 0
+		counting := func(status int, header http.Header, body []byte) ratelimits.Response {
+			calls++
+			return speakBusy(status, header, body)
+		}
 		busy := answer(http.StatusForbidden, "busy", "Busy: true")
 		options := append(withOther(counting),
 			httpclient.WithDialect("", counting), httpclient.WithDialect("discord.example", nil))
@@ -89,7 +123,7 @@ func TestADialectIsForItsServerOnly(t *testing.T) {
 			assertStatus(t, http.StatusForbidden, r)
 			assert.Zero(t, r.took)
 		}
-		assert.Zero(t, calls.Load())
+		assert.Zero(t, calls)
 		limited := newTransport(t, newScript(refuse("user", "2"), answer(http.StatusOK, "{}")), options...)
 		r := send(limited, to(t, "https://discord.example", getChannel(t)))
 		assertStatus(t, http.StatusOK, r)
@@ -97,46 +131,24 @@ func TestADialectIsForItsServerOnly(t *testing.T) {
 	})
 }
 
-func TestADialectForAnAPI(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		base := address(t, "https://Proxy.example/v3")
+func TestADialectIsFoundHoweverTheHostOfItsAPIIsSpelled(t *testing.T) {
+	inBubbles(t, map[string]string{
+		"upper case, usual port": "https://API.example:443/v3", "with a dot": "https://api.example./v3",
+		"usual port of HTTP": "http://api.example:80/v3", "another port": "https://Api.example:81/v3",
+	}, func(t *testing.T, base string) {
+		u := address(t, base)
 		transport := newTransport(t, newScript(answer(http.StatusForbidden, "busy"), answer(http.StatusOK, "{}")),
-			httpclient.WithAPI(base, base.Host), httpclient.WithDialect(base.Host, speakBusy))
-		r := send(transport, to(t, "https://proxy.example", newRequest(t, http.MethodGet, "/v3/channels/1", "")))
+			httpclient.WithAPI(u, u.Host), httpclient.WithDialect(u.Host, speakBusy))
+		r := send(transport, to(t, base, newRequest(t, http.MethodGet, "/v3/channels/1", "")))
 		assertStatus(t, http.StatusOK, r)
 		assertTook(t, 10*time.Second, r.took)
 	})
 }
 
-func TestA403ThatIsNoRefusalIsReturnedWhole(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("no ", 1<<20)
-	for name, c := range map[string]struct {
-		delay, returns time.Duration
-	}{
-		"at once": {0, 0}, "after 2 s": {2 * time.Second, 2 * time.Second}, "after a minute": {time.Minute, 5 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answerWith(http.StatusForbidden, func() io.ReadCloser {
-					return stall(c.delay, strings.NewReader(long))
-				}))
-				transport := newTransport(t, below, withOther(speakBusy)...)
-				r := send(transport, to(t, other, getChannel(t)))
-				assertStatus(t, http.StatusForbidden, r)
-				assertTook(t, c.returns, r.took)
-				assert.True(t, long == r.body, "%d of %d bytes", len(r.body), len(long))
-			})
-		})
-	}
-}
-
 func TestARefusalOfADialectWhoseBodyCannotBeRepeatedIsReturned(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusForbidden, "busy"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, append(withOther(speakBusy), eachBody(0))...)
+	bubble(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(answer(http.StatusForbidden, "busy"), answer(http.StatusOK, "{}")),
+			append(withOther(speakBusy), eachBody(0))...)
 		r := to(t, other, newMessage(t))
 		r.GetBody = nil
 		once := send(transport, r)
@@ -148,127 +160,41 @@ func TestARefusalOfADialectWhoseBodyCannotBeRepeatedIsReturned(t *testing.T) {
 	})
 }
 
-func TestALimiterThatIsNoManagerWaitsAsADialectSays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusForbidden, "busy"), answer(http.StatusOK, "{}"))
-		transport := httpclient.NewTransport(append(withOther(speakBusy),
-			httpclient.WithBase(below), httpclient.WithLimiter(buckets.Unlimited{}))...)
-		defer transport.Close()
-		r := send(transport, to(t, other, getChannel(t)))
-		assertStatus(t, http.StatusOK, r)
-		assertTook(t, 10*time.Second, r.took)
-	})
-}
-
-func TestAFailureOfAnotherServerIsRepeatedWhenItsDialectSays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		dialect := func(status int, header http.Header, body []byte) ratelimits.Response {
-			return ratelimits.Response{Status: status, RetryAfter: 7 * time.Second, HasRetryAfter: status >= 500}
-		}
-		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, withOther(dialect)...)
-		r := send(transport, to(t, other, getChannel(t)))
-		assertStatus(t, http.StatusOK, r)
-		assertTook(t, 7*time.Second, r.took)
-	})
-}
-
 func TestADialectThatPanicsKeepsNothing(t *testing.T) {
-	t.Parallel()
-	for name, dialect := range map[string]httpclient.Dialect{
-		"at the headers": func(int, http.Header, []byte) ratelimits.Response { panic("dialect") },
-		"at the body": func(status int, _ http.Header, body []byte) ratelimits.Response {
-			if body != nil {
+	inBubbles(t, map[string]bool{"at the headers": true, "at the body": false}, func(t *testing.T, atHeaders bool) {
+		dialect := func(status int, _ http.Header, body []byte) ratelimits.Response {
+			if atHeaders || body != nil {
 				panic("dialect")
 			}
 			return ratelimits.Response{Status: status}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var bodies ledger
-				transport := newTransport(t, newScript(answerWith(http.StatusForbidden, func() io.ReadCloser {
-					return bodies.open(strings.NewReader("busy"))
-				})), withOther(dialect)...)
-				require.PanicsWithValue(t, "dialect", func() { _, _ = transport.RoundTrip(to(t, other, getChannel(t))) })
-				bodies.assertClosed(t)
-			})
-		})
-	}
+		}
+		var bodies ledger
+		transport := newTransport(t, newScript(answerWith(http.StatusForbidden, func() io.ReadCloser {
+			return bodies.open(strings.NewReader("busy"))
+		})), withOther(dialect)...)
+		require.PanicsWithValue(t, "dialect", func() { _, _ = transport.RoundTrip(to(t, other, getChannel(t))) })
+		bodies.assertClosed(t)
+	})
 }
 
 func TestTheCredentialOfAnotherAPIIsSentAlsoWithPathsLikeDiscords(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/webhooks/42/deliveries", "/interactions/5/abc/callback"} {
-		synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, path := range []string{"/webhooks/42/deliveries", "/interactions/5/abc/callback"} {
 			below := newScript(answer(http.StatusOK, "{}"))
-			transport := newTransport(t, below, withOther(speakBusy)...)
-			r := to(t, other, newRequest(t, http.MethodPost, path, "{}"))
-			r.Header.Set("Authorization", "Bearer secret")
-			assertStatus(t, http.StatusOK, send(transport, r))
+			r := as(to(t, other, newRequest(t, http.MethodPost, path, "{}")), "Bearer secret")
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, withOther(speakBusy)...), r))
 			assert.Equal(t, "Bearer secret", below.requests()[0].request.Header.Get("Authorization"), path)
-		})
-	}
-}
-
-func TestADialectIsFoundHoweverTheHostOfItsAPIIsSpelled(t *testing.T) {
-	t.Parallel()
-	for _, base := range []string{"https://API.example:443/v3", "https://api.example./v3", "http://api.example:80/v3"} {
-		synctest.Test(t, func(t *testing.T) {
-			u := address(t, base)
-			below := newScript(answer(http.StatusForbidden, "busy"), answer(http.StatusOK, "{}"))
-			transport := newTransport(t, below, httpclient.WithAPI(u, u.Host), httpclient.WithDialect(u.Host, speakBusy))
-			r := to(t, u.Scheme+"://"+u.Host, newRequest(t, http.MethodGet, "/v3/channels/1", ""))
-			assertStatus(t, http.StatusOK, send(transport, r))
-		})
-	}
+		}
+	})
 }
 
 func TestLimitHeadersOfEveryDialectAreHidden(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusForbidden, "no", `RateLimit: "a";r=0;t=60`, `RateLimit-Policy: "a";q=10;w=60`,
 			"RateLimit-Remaining: 0", "X-RateLimit-Used: 10", "X-RateLimit-Resource: core", "Retry-After: 10", "X-Other: 1"))
 		transport := newTransport(t, below, append(withOther(speakBusy), httpclient.WithoutRateLimitHeaders())...)
-		response, err := transport.RoundTrip(to(t, other, getChannel(t)))
-		require.NoError(t, err)
+		response := roundTrip(t, transport, to(t, other, getChannel(t)))
 		response.Body.Close()
 		assert.Equal(t, http.Header{"X-Other": {"1"}}, response.Header)
-	})
-}
-
-// A response looks like a refusal by its headers, and its body shows a failure of the server. It must be retried.
-func TestAFailureThatIsNoRefusalAfterAllIsRetried(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		speak := func(status int, header http.Header, body []byte) ratelimits.Response {
-			r := ratelimits.Response{Status: status}
-			if header.Get("Retry-After") != "" && (body == nil || string(body) == "busy") {
-				r.Class, r.RetryAfter, r.HasRetryAfter = ratelimits.ClassUser, 10*time.Second, true
-			}
-			return r
-		}
-		below := newScript(answer(http.StatusServiceUnavailable, "down", "Retry-After: 1"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, withOther(speak)...)
-		assertStatus(t, http.StatusOK, send(transport, to(t, other, getChannel(t))))
-	})
-}
-
-func TestADialectReadsAFailedResponseOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		speak := func(status int, _ http.Header, _ []byte) ratelimits.Response {
-			calls++
-			return ratelimits.Response{Status: status, RetryAfter: 7 * time.Second, HasRetryAfter: true}
-		}
-		below := newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, withOther(speak)...)
-		r := send(transport, to(t, other, getChannel(t)))
-		assertStatus(t, http.StatusOK, r)
-		assertTook(t, 7*time.Second, r.took)
-		assert.Equal(t, 2, calls, "once for each response")
 	})
 }

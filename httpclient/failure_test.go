@@ -19,13 +19,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // attempts counts the requests that reach the transport below.
 func attempts(below http.RoundTripper, count *atomic.Int32) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return responder(func(r *http.Request) (*http.Response, error) {
 		count.Add(1)
 		return below.RoundTrip(r)
 	})
@@ -70,44 +69,30 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 	}
 }
 
-func TestAnErrorThatWillNotPassEndsTheRepeating(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(fail(lostConnection()), fail(x509.UnknownAuthorityError{}), answer(http.StatusOK, ""))
-		err := send(newTransport(t, below), getChannel(t)).wait().err
-		var vain *httpclient.RetryError
-		require.ErrorAs(t, err, &vain)
-		assert.Equal(t, 2, vain.Attempts)
-		assert.ErrorAs(t, err, new(x509.UnknownAuthorityError))
-	})
-}
-
 // While a network comes up or goes down, resolvers say "no such host" although Discord's hosts exist. A damaged TLS
 // record in the middle of a connection means that the connection is broken.
 func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
-	t.Parallel()
-	for name, err := range map[string]error{
+	inBubbles(t, map[string]error{
 		"no such host": &net.OpError{
 			Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "discord.com", IsNotFound: true},
 		},
 		"a damaged record": tls.RecordHeaderError{Msg: "oversized record"},
 		"a proxy's alert":  &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")},
 		"a timeout":        &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(fail(err), answer(http.StatusOK, "done"))
-			assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
-			assert.Len(t, below.requests(), 2)
-		})
-	}
+	}, func(t *testing.T, err error) {
+		below := newScript(fail(err), answer(http.StatusOK, "done"))
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
+		assert.Len(t, below.requests(), 2)
+	})
 }
 
 // net/http refuses to send these requests, with the given texts.
 func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		change func(*http.Request)
 		text   string
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"a header's value":        {func(r *http.Request) { r.Header["X-A"] = []string{"a\nb"} }, "invalid header field value"},
 		"a header's empty name":   {func(r *http.Request) { r.Header[""] = []string{"a"} }, "invalid header field name"},
 		"a header's name":         {func(r *http.Request) { r.Header["X A"] = []string{"a"} }, "invalid header field name"},
@@ -119,31 +104,29 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 		"no host":                 {func(r *http.Request) { r.URL.Host = "" }, "no Host in request URL"},
 		"a line break in the URL": {func(r *http.Request) { r.URL.RawQuery = "a\nb" }, "control character in Request.URL"},
 		"a length without a body": {func(r *http.Request) { r.ContentLength = 5 }, "with nil Body"},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, everything(discordsim.Fixed(1, time.Hour)))
-			below := &http.Transport{DialContext: server.DialContext}
-			defer below.CloseIdleConnections()
-			var count atomic.Int32
-			transport := newTransport(t, attempts(below, &count))
-			for range 3 {
-				r := getChannel(t)
-				c.change(r)
-				sent := send(transport, r).wait()
-				assert.ErrorContains(t, sent.err, c.text)
-				assert.Zero(t, sent.took)
-			}
-			assert.EqualValues(t, 3, count.Load())
-			assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-			for range 2 { // the bucket is known and used up now
-				r := getChannel(t)
-				r.Method = http.MethodPut
-				c.change(r)
-				send(transport, r).wait()
-			}
-			assert.Zero(t, transport.Manager().Stats().Lost, "a request that cannot be sent must not take a permit")
-		})
-	}
+	}, func(t *testing.T, c story) {
+		server := newDiscord(t, everything(discordsim.Fixed(1, time.Hour)))
+		below := &http.Transport{DialContext: server.DialContext}
+		defer below.CloseIdleConnections()
+		var count atomic.Int32
+		transport := newTransport(t, attempts(below, &count))
+		for range 3 {
+			r := getChannel(t)
+			c.change(r)
+			sent := send(transport, r).wait()
+			assert.ErrorContains(t, sent.err, c.text)
+			assert.Zero(t, sent.took)
+		}
+		assert.EqualValues(t, 3, count.Load())
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+		for range 2 { // the bucket is known and used up now
+			r := getChannel(t)
+			r.Method = http.MethodPut
+			c.change(r)
+			send(transport, r).wait()
+		}
+		assert.Zero(t, transport.Manager().Stats().Lost, "a request that cannot be sent must not take a permit")
+	})
 }
 
 // The transport below may have a registered protocol for a scheme other than http and https.

@@ -2,7 +2,6 @@ package httpclient_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -127,8 +126,7 @@ func (a *fuzzedAnswer) check(t *testing.T) {
 
 func (a *fuzzedAnswer) send(t *testing.T, transport *httpclient.Transport) {
 	const patience = 30 * time.Minute
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	path := messages
 	switch {
 	case a.has(toWebhook):

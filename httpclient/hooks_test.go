@@ -8,9 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,58 +17,8 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
-
-func TestHooksAreToldOfEveryAttempt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		broken := errors.New("broken")
-		below := newScript(
-			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond, "X-RateLimit-Scope: shared",
-				"Retry-After: 2"),
-			func(*http.Request) (*http.Response, error) { return nil, broken },
-			answer(http.StatusOK, "{}"),
-		)
-		below.takes = 100 * time.Millisecond
-		var requests []httpclient.RequestEvent
-		var responses []httpclient.ResponseEvent
-		transport := newTransport(t, below, httpclient.WithHooks(httpclient.Hooks{
-			Request:  func(_ context.Context, e httpclient.RequestEvent) { requests = append(requests, e) },
-			Response: func(_ context.Context, e httpclient.ResponseEvent) { responses = append(responses, e) },
-		}))
-		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
-		assertStatus(t, http.StatusOK, c)
-
-		const route = "GET /channels/{channel_id}/messages"
-		require.Len(t, requests, 3)
-		assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: 1}, requests[0])
-		assert.Equal(t, 2, requests[1].Attempt)
-		assert.Equal(t, httpclient.RetryRateLimited, requests[1].Retry)
-		assert.InDelta(t, 1700*time.Millisecond, requests[1].Queued, float64(slack), "the 429's hold begins with its headers")
-		assert.Zero(t, requests[2].Queued, "a pause between attempts does not count as queued")
-		assert.Equal(t, []httpclient.ResponseEvent{
-			{Route: route, Major: "1", Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
-			{Route: route, Major: "1", Attempt: 2, Took: 100 * time.Millisecond, Err: broken, Retry: httpclient.RetryRateLimited},
-			{Route: route, Major: "1", Attempt: 3, Took: 100 * time.Millisecond, Status: 200, Retry: httpclient.RetryConnection},
-		}, responses)
-	})
-}
-
-func TestFailuresAreLoggedForDebugging(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"), answer(http.StatusBadGateway, ""))
-		var log bytes.Buffer
-		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		transport := newTransport(t, below, httpclient.WithLogger(logger))
-		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodGet, messages, "")))
-		assert.Contains(t, log.String(), "pause=")
-		assert.NotContains(t, log.String(), "reason=")
-		assertStatus(t, http.StatusBadGateway, send(transport, newMessage(t)))
-		assert.Contains(t, log.String(), "reason=")
-		assert.NotContains(t, log.String(), "token")
-	})
-}
 
 // A hook that reports errors into a channel may use the same bucket as the failed request.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
@@ -91,47 +39,210 @@ func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	})
 }
 
+func TestAddedHooksAreCalledAfterThoseOfTheOptions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var called []string
+		hooks := func(name string) httpclient.Hooks {
+			return httpclient.Hooks{
+				Request:  func(context.Context, httpclient.RequestEvent) { called = append(called, name+" request") },
+				Response: func(context.Context, httpclient.ResponseEvent) { called = append(called, name+" response") },
+				Done:     func(context.Context, httpclient.DoneEvent) { called = append(called, name+" done") },
+			}
+		}
+		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithHooks(hooks("a")))
+		transport.AddHooks(httpclient.Hooks{})
+		transport.AddHooks(hooks("b"))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		assert.Equal(t, []string{"a request", "b request", "a response", "b response", "a done", "b done"}, called)
+	})
+}
+
+// debugging logs everything into a buffer.
+func debugging(log *bytes.Buffer) httpclient.Option {
+	return httpclient.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+}
+
+func TestHooksAreToldOfEveryAttemptAndWhyItIsMade(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		lost := lostConnection()
+		below := newScript(
+			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*ms, "X-RateLimit-Scope: shared", "Retry-After: 2"),
+			fail(lost), answer(http.StatusServiceUnavailable, ""), silence, answer(http.StatusOK, "{}"))
+		below.takes = 100 * ms
+		var requests []httpclient.RequestEvent
+		var responses []httpclient.ResponseEvent
+		transport := newTransport(t, below, httpclient.WithHooks(httpclient.Hooks{
+			Request:  func(_ context.Context, e httpclient.RequestEvent) { requests = append(requests, e) },
+			Response: func(_ context.Context, e httpclient.ResponseEvent) { responses = append(responses, e) },
+		}))
+		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodGet, messages, "")))
+
+		const route = "GET /channels/{channel_id}/messages"
+		require.Len(t, requests, 5)
+		assert.InDelta(t, 1700*ms, requests[1].Queued, float64(slack), "the 429's hold begins with its headers")
+		requests[1].Queued = 0
+		require.ErrorAs(t, responses[3].Err, new(*httpclient.AttemptTimeoutError))
+		responses[3].Err = nil
+		assert.Equal(t, []httpclient.ResponseEvent{
+			{Attempt: 1, Took: 100 * ms, Status: 429, Class: ratelimits.ClassShared, Route: route, Major: "1"},
+			{Attempt: 2, Took: 100 * ms, Err: lost, Retry: httpclient.RetryRateLimited, Route: route, Major: "1"},
+			{Attempt: 3, Took: 100 * ms, Status: 503, Retry: httpclient.RetryConnection, Route: route, Major: "1"},
+			{Attempt: 4, Took: 15 * time.Second, Retry: httpclient.RetryServerError, Route: route, Major: "1"},
+			{Attempt: 5, Took: 100 * ms, Status: 200, Retry: httpclient.RetryTimeout, Route: route, Major: "1"},
+		}, responses)
+		for i, e := range requests { // a pause between attempts does not count as queued
+			assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: i + 1, Retry: responses[i].Retry}, e)
+		}
+	})
+}
+
+// recordDone records the events of the Done hook.
+func recordDone(events *[]httpclient.DoneEvent) httpclient.Option {
+	return httpclient.WithHooks(httpclient.Hooks{
+		Done: func(_ context.Context, e httpclient.DoneEvent) { *events = append(*events, e) },
+	})
+}
+
+func TestDoneSaysWhereTheTimeWent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		below := newScript(answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*ms,
+			"X-RateLimit-Scope: shared", "Retry-After: 2", "Via: 1.1 google"),
+			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
+		below.takes = 100 * ms
+		var done []httpclient.DoneEvent
+		transport := newTransport(t, below, recordDone(&done), httpclient.WithBackoff(time.Second, time.Second))
+		r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), nil, 2)
+		r.Body = stall(700*ms, strings.NewReader("{}"))
+		c := send(transport, r)
+		assertStatus(t, http.StatusOK, c)
+		require.Len(t, done, 1)
+		e := done[0]
+		// The 429 asks for 2 s from the arrival of its headers.
+		assert.InDelta(t, 700*ms+1700*ms+time.Second, e.Waited, float64(250*ms+slack))
+		assert.Equal(t, httpclient.DoneEvent{
+			Route: "PUT /channels/{channel_id}/pins/{message_id}", Major: "1", Attempts: 3, Status: http.StatusOK,
+			Took: c.took, Sent: 3*below.takes + 300*ms, Waited: e.Waited,
+		}, e)
+		assert.Zero(t, e.Overhead(), "nothing else takes time in virtual time")
+
+		t.Log("# what a hook takes is overhead")
+		transport.AddHooks(httpclient.Hooks{
+			Request: func(context.Context, httpclient.RequestEvent) { time.Sleep(30 * ms) },
+		})
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		require.Len(t, done, 2)
+		assert.Equal(t, 30*ms, done[1].Overhead())
+		assert.Zero(t, done[1].Waited)
+	})
+}
+
+// A limiter around a manager reports the manager's wait as its own. Done must count that wait once.
+func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
+	inBubbles(t, map[string]func(*buckets.RESTBucketManager) httpclient.Limiter{
+		"a manager":        func(m *buckets.RESTBucketManager) httpclient.Limiter { return m },
+		"around a manager": func(m *buckets.RESTBucketManager) httpclient.Limiter { return struct{ httpclient.Limiter }{m} },
+	}, func(t *testing.T, limiter func(*buckets.RESTBucketManager) httpclient.Limiter) {
+		var done []httpclient.DoneEvent
+		transport := newTransport(t, newScript(usedUp(1, 5*time.Second)), recordDone(&done),
+			httpclient.WithLimiter(limiter(newManager(t))))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		require.Len(t, done, 2)
+		assertTook(t, 5*time.Second, done[1].Waited)
+		assert.Equal(t, done[1].Took, done[1].Waited)
+	})
+}
+
+func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below := newScript(usedUp(1, 50*time.Second), fail(errors.New("cannot reach "+webhook)))
+		var done []httpclient.DoneEvent
+		transport := newTransport(t, below, recordDone(&done), httpclient.WithMaxRateLimit(time.Second),
+			httpclient.WithRetries(0))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		require.Error(t, send(transport, newMessage(t)).wait().err)
+		require.Error(t, send(transport, toHook(t)).wait().err)
+		require.Len(t, done, 3)
+		errorAs[*ratelimits.TooLongError](t, done[1].Err)
+		assert.Zero(t, done[1].Attempts)
+		assert.Zero(t, done[1].Status)
+		assert.Zero(t, done[1].TokenHash)
+
+		require.Error(t, done[2].Err)
+		assertNoSecretIn(t, done[2])
+		assert.Equal(t, "1:…", done[2].Major)
+		assert.Equal(t, 1, done[2].Attempts)
+		assert.NotZero(t, done[2].TokenHash)
+	})
+}
+
 // A panic in a caller's function must reach the caller and leave no permit or body behind.
 func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
-	t.Parallel()
-	boom := func() { panic("boom") }
-	for name, c := range map[string]struct {
+	refused := http.StatusTooManyRequests
+	type story struct {
 		hooks   httpclient.Hooks
 		getBody func() (io.ReadCloser, error)
+		status  int
 		sent    int
-		lost    uint64
-	}{
-		"request hook":  {httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { boom() }}, nil, 0, 0},
-		"response hook": {httpclient.Hooks{Response: func(context.Context, httpclient.ResponseEvent) { boom() }}, nil, 1, 0},
-		"done hook":     {httpclient.Hooks{Done: func(context.Context, httpclient.DoneEvent) { boom() }}, nil, 1, 0},
-		"GetBody":       {httpclient.Hooks{}, func() (io.ReadCloser, error) { panic("boom") }, 1, 0},
-	} {
-		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
-			if name == "GetBody" && status == http.StatusOK || name == "done hook" && status != http.StatusOK {
-				continue // GetBody is called only before a retry, the hook only without one
-			}
-			inBubble(t, name+" "+http.StatusText(status), func(t *testing.T) {
-				var requests, responses ledger
-				below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
-					"X-RateLimit-Scope: user", "Retry-After: 1"))
-				// newTransport checks at the end that nothing is held.
-				transport := newTransport(t, below, httpclient.WithHooks(c.hooks))
-				r := newMessage(t)
-				r.Body = requests.open(r.Body)
-				if c.getBody != nil {
-					r.GetBody = c.getBody
-				}
-				assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(r) })
-				assert.Len(t, below.requests(), c.sent)
-				assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
-				if c.sent == 0 {
-					requests.assertClosed(t)
-				} else {
-					responses.assertClosed(t)
-				}
-			})
-		}
 	}
+	request := httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { panic("boom") }}
+	response := httpclient.Hooks{Response: func(context.Context, httpclient.ResponseEvent) { panic("boom") }}
+	done := httpclient.Hooks{Done: func(context.Context, httpclient.DoneEvent) { panic("boom") }}
+	inBubbles(t, map[string]story{
+		"request hook":            {hooks: request, status: 200, sent: 0},
+		"response hook":           {hooks: response, status: 200, sent: 1},
+		"response hook, refused":  {hooks: response, status: refused, sent: 1},
+		"done hook":               {hooks: done, status: 200, sent: 1},
+		"GetBody before a repeat": {getBody: func() (io.ReadCloser, error) { panic("boom") }, status: refused, sent: 1},
+	}, func(t *testing.T, c story) {
+		var responses ledger
+		below := newScript(answerWith(c.status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
+			"X-RateLimit-Scope: user", "Retry-After: 1"))
+		// newTransport checks at the end that nothing is held.
+		transport := newTransport(t, below, httpclient.WithHooks(c.hooks))
+		r := newMessage(t)
+		requests := track(r)
+		if c.getBody != nil {
+			r.GetBody = c.getBody
+		}
+		assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(r) })
+		assert.Len(t, below.requests(), c.sent)
+		assert.Zero(t, transport.Manager().Stats().Lost)
+		requests.assertClosed(t)
+		if c.sent > 0 {
+			responses.assertClosed(t)
+		}
+	})
+}
+
+func TestFailuresAreLoggedForDebuggingAndManyAreOneLineInHalfAMinute(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"), answer(http.StatusBadGateway, ""))
+		transport := newTransport(t, below, debugging(&log))
+		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodGet, messages, "")))
+		assert.Contains(t, log.String(), "pause=")
+		assert.NotContains(t, log.String(), "reason=")
+		assertStatus(t, http.StatusBadGateway, send(transport, newMessage(t)))
+		assert.Contains(t, log.String(), "reason=")
+		assert.NotContains(t, log.String(), "token")
+
+		log.Reset()
+		transport = newTransport(t, newScript(fail(fmt.Errorf("post %s: %w", webhook, lostConnection()))), debugging(&log))
+		for range 600 {
+			assert.Error(t, send(transport, toHook(t)).wait().err)
+			time.Sleep(20 * time.Millisecond)
+		}
+		assert.Equal(t, 1, strings.Count(log.String(), `msg="request failed"`))
+		assert.Contains(t, log.String(),
+			`route="POST /webhooks/{webhook_id}/{webhook_token}" major=1:… attempt=1 status=0 error=`)
+		require.NoError(t, transport.Close())
+		assert.Equal(t, 2, strings.Count(log.String(), `msg="request failed"`))
+		assert.Contains(t, log.String(), "repeated=598")
+		assertNoSecret(t, log.String())
+	})
 }
 
 type contextKey struct{}
@@ -139,7 +250,6 @@ type contextKey struct{}
 // contexts is a log handler that records which request each line belongs to.
 type contexts struct {
 	slog.Handler
-	mu    sync.Mutex
 	lines []string
 }
 
@@ -151,17 +261,13 @@ func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (c *contexts) tell(what string, ctx context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	name, _ := ctx.Value(contextKey{}).(string)
-	c.lines = append(c.lines, what+" of "+name)
+	c.lines = append(c.lines, fmt.Sprint(what, " of ", ctx.Value(contextKey{})))
 }
 
 // The manager derives its own context for each wait; its hooks and logs must have the request's values, too.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""),
-			answer(http.StatusOK, "{}"))
+		below := newScript(refuse("shared", "2"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
 		var c contexts
 		transport := newTransport(t, below, httpclient.WithLogger(slog.New(&c)),
 			httpclient.WithBuckets(buckets.WithHooks(buckets.Hooks{
@@ -169,86 +275,48 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 				Held:    func(ctx context.Context, _ buckets.Held) { c.tell("held", ctx) },
 			})),
 			httpclient.WithHooks(httpclient.Hooks{
-				Request:  func(ctx context.Context, e httpclient.RequestEvent) { c.tell("request "+strconv.Itoa(e.Attempt), ctx) },
-				Response: func(ctx context.Context, e httpclient.ResponseEvent) { c.tell("response "+strconv.Itoa(e.Status), ctx) },
+				Request:  func(ctx context.Context, _ httpclient.RequestEvent) { c.tell("request", ctx) },
+				Response: func(ctx context.Context, _ httpclient.ResponseEvent) { c.tell("response", ctx) },
 			}))
 		r := newRequest(t, http.MethodGet, messages, "")
-		assertStatus(t, http.StatusOK, send(transport, r.WithContext(context.WithValue(r.Context(), contextKey{}, "one"))))
-		var got []string
-		for _, line := range c.lines {
-			what, of, _ := strings.Cut(line, " of ")
-			assert.Equal(t, "one", of, what)
-			got = append(got, what)
-		}
+		assertStatus(t, http.StatusOK, send(transport, r.WithContext(context.WithValue(t.Context(), contextKey{}, "one"))))
 		assert.Equal(t, []string{
-			"request 1", "requests are held", "held", "response 429", "request waits", "waiting",
-			"request 2", "response 502", "request failed", "request 3", "response 200",
-		}, got)
-	})
-}
-
-func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		const canary = "canary-5f0c2e"
-		below := newScript(fail(fmt.Errorf("post %s: %w", canary, lostConnection())))
-		var log bytes.Buffer
-		transport := newTransport(t, below,
-			httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-		for range 600 {
-			assert.Error(t, send(transport, newRequest(t, http.MethodPost, "/api/webhooks/77/"+canary, `{}`)).wait().err)
-			time.Sleep(20 * time.Millisecond)
-		}
-		assert.Equal(t, 1, strings.Count(log.String(), `msg="request failed"`))
-		assert.Contains(t, log.String(),
-			`route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:… attempt=1 status=0 error=`)
-		require.NoError(t, transport.Close())
-		assert.Equal(t, 2, strings.Count(log.String(), `msg="request failed"`))
-		assert.Contains(t, log.String(), "repeated=598")
-		assert.NotContains(t, log.String(), canary)
+			"request of one", "requests are held of one", "held of one", "response of one", "request waits of one",
+			"waiting of one", "request of one", "response of one", "request failed of one", "request of one", "response of one",
+		}, c.lines)
 	})
 }
 
 // One callback fails, is slow or is refused. Other callbacks must not wait for it.
 func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
-	t.Parallel()
-	first := []int{1}
-	for name, c := range map[string]struct {
-		fault  discordsim.Fault
-		rule   discordsim.Rule
+	type story struct {
+		first  responder
+		takes  time.Duration
 		status int
 		took   time.Duration
-	}{
-		"not found": {fault: discordsim.Fault{Nth: first, Status: http.StatusNotFound}, status: http.StatusNotFound},
-		"slow":      {fault: discordsim.Fault{Nth: first, Delay: 10 * time.Second}, status: http.StatusOK, took: 10 * time.Second},
-		"outage":    {fault: discordsim.Fault{Nth: first, Status: http.StatusBadGateway}, status: http.StatusBadGateway},
-		"slow outage": {
-			fault:  discordsim.Fault{Nth: first, Status: http.StatusGatewayTimeout, Delay: 12 * time.Second},
-			status: http.StatusGatewayTimeout, took: 12 * time.Second,
-		},
-		"refused": {
-			fault: discordsim.Fault{Nth: first, Edit: func(_ discordsim.Call, response *discordsim.Response) {
-				response.Status, response.Body = http.StatusTooManyRequests, []byte(`{"retry_after":3}`)
-				response.Header.Set("X-RateLimit-Scope", "shared")
-			}},
-			status: http.StatusOK, took: 3 * time.Second,
-		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t,
-				discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
-			transport := newTransport(t, server.RoundTripper())
-			troubled := send(transport, newCallback(t, 0))
-			time.Sleep(2 * time.Millisecond)
-			for i := range 20 {
-				if i == 10 {
-					time.Sleep(100 * time.Millisecond) // by then the first callback's failure is known
-				}
-				other := send(transport, newCallback(t, i+1))
-				assertStatus(t, http.StatusOK, other)
-				assert.Less(t, other.took, slack)
-			}
-			assertStatus(t, c.status, troubled)
-			assertTook(t, c.took, troubled.took)
-		})
 	}
+	inBubbles(t, map[string]story{
+		"not found":   {answer(http.StatusNotFound, ""), 0, 404, 0},
+		"slow":        {answer(http.StatusOK, ""), 10 * time.Second, 200, 10 * time.Second},
+		"outage":      {answer(http.StatusBadGateway, ""), 0, 502, 0},
+		"slow outage": {answer(http.StatusGatewayTimeout, ""), 12 * time.Second, 504, 12 * time.Second},
+		"refused":     {refuse("shared", "3"), 0, 200, 3 * time.Second},
+	}, func(t *testing.T, c story) {
+		transport := newTransport(t, newScript(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(c.takes)
+			return c.first(r)
+		}, answer(http.StatusOK, "")))
+		troubled := send(transport, newCallback(t, 0))
+		time.Sleep(2 * time.Millisecond)
+		for i := range 20 {
+			if i == 10 {
+				time.Sleep(100 * time.Millisecond) // by then the first callback's failure is known
+			}
+			other := send(transport, newCallback(t, i+1))
+			assertStatus(t, http.StatusOK, other)
+			assert.Less(t, other.took, slack)
+		}
+		assertStatus(t, c.status, troubled)
+		assertTook(t, c.took, troubled.took)
+	})
 }

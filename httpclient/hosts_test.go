@@ -2,7 +2,6 @@ package httpclient_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -124,36 +123,6 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-// A request without a host must not count as one to the server "", which is Discord.
-func TestARequestToNoHostIsNobodys(t *testing.T) {
-	t.Parallel()
-	add := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
-	assert.Equal(t, []string{"-", "-", "-"}, servers(t, []string{"http://", "http://:80", "http://:8080"}, add))
-	opaque, below := getChannel(t), newScript(answer(http.StatusOK, "{}"))
-	opaque.URL = &url.URL{Scheme: "http", Opaque: "//discord.com/api/v10/channels/1"}
-	transport := newTransport(t, below, add)
-	assertStatus(t, http.StatusOK, send(transport, opaque))
-	none := getChannel(t)
-	none.URL = nil
-	assertStatus(t, http.StatusOK, send(transport, none))
-	assert.Zero(t, transport.Manager().Stats().Granted)
-}
-
-// The URL says where a request is sent. The Host header does not, so it must not decide about limits.
-func TestTheHostHeaderDoesNotDecideWhoIsLimited(t *testing.T) {
-	t.Parallel()
-	below := newScript(answer(http.StatusOK, "{}"))
-	transport := newTransport(t, below)
-	foreign, ours := to(t, "https://example.com", getChannel(t)), getChannel(t)
-	foreign.Host, ours.Host = "discord.com", "example.com"
-	assertStatus(t, http.StatusOK, send(transport, foreign))
-	assert.Zero(t, transport.Manager().Stats().Granted)
-	assertStatus(t, http.StatusOK, send(transport, ours))
-	assert.EqualValues(t, 1, transport.Manager().Stats().Granted)
-	assert.Equal(t, "discord.com", below.requests()[0].request.Host)
-	assert.Equal(t, "example.com", below.requests()[1].request.Host)
-}
-
 // If a URL has an opaque part, net/http sends that instead of the path.
 func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 	t.Parallel()
@@ -213,104 +182,7 @@ func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
 	})
 }
 
-// foreign are hosts whose responses say nothing about Discord's limits.
-var foreign = []string{
-	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080",
-	"http://[::1]",
-}
-
-func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
-	t.Parallel()
-	for _, address := range foreign {
-		for _, status := range []int{http.StatusTooManyRequests, http.StatusUnauthorized} {
-			inBubble(t, fmt.Sprint(address, " ", status), func(t *testing.T) {
-				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global",
-					"X-RateLimit-Remaining: 0")
-				below := roundTripper(func(r *http.Request) (*http.Response, error) {
-					if r.URL.Host != "discord.com" {
-						return refusal(r)
-					}
-					return answer(http.StatusOK, "{}")(r)
-				})
-				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
-				for _, r := range []*http.Request{
-					newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t),
-				} {
-					response, err := transport.RoundTrip(to(t, address, r))
-					require.NoError(t, err)
-					require.NoError(t, response.Body.Close())
-					assert.Equal(t, status, response.StatusCode)
-					assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
-					assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
-				}
-				assert.Zero(t, transport.Manager().EdgeWait(""))
-				message := send(transport, newMessage(t))
-				assertStatus(t, http.StatusOK, message)
-				assert.Zero(t, message.took)
-			})
-		}
-	}
-}
-
-// Attachments are large and slow. Requests to such hosts have no timeout, and the caller decides about failures.
-func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusBadGateway, "{}"))
-		below.takes = 24 * time.Hour
-		transport := newTransport(t, below)
-		r := to(t, "https://files.example", getChannel(t))
-		c := send(transport, r)
-		assertStatus(t, http.StatusBadGateway, c)
-		assert.Equal(t, 24*time.Hour, c.took)
-		require.Len(t, below.requests(), 1)
-		assert.Same(t, r, below.requests()[0].request)
-	})
-}
-
-// Another host may accept paths and methods that Discord does not have.
-func TestWhatIsNoRouteOfDiscordsPassesToOtherHosts(t *testing.T) {
-	t.Parallel()
-	below := newScript(answer(http.StatusOK, "{}"))
-	transport := newTransport(t, below)
-	for _, method := range []string{http.MethodGet, "QUERY", "PROPFIND"} {
-		for _, path := range []string{"/a/../b", "/a%2fb//c/", "/" + strings.Repeat("x", 10_000)} {
-			r := to(t, "https://files.example", newRequest(t, http.MethodGet, path, ""))
-			r.Method = method
-			assertStatus(t, http.StatusOK, send(transport, r))
-		}
-	}
-	assert.Len(t, below.requests(), 9)
-}
-
 func callerPanics() bool { panic("caller") }
-
-func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
-	t.Parallel()
-	yes := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
-	for name, option := range map[string]httpclient.Option{
-		"WithHosts": httpclient.WithHosts(func(string) (string, bool) { panic("caller") }),
-		"a redirect": httpclient.WithHosts(func(host string) (string, bool) {
-			return host, host == "panics" && callerPanics()
-		}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			below := newScript(answer(http.StatusOK, "{}"))
-			transport := newTransport(t, below, yes, option)
-			var bodies ledger
-			r := to(t, "http://proxy", newMessage(t))
-			r.Body = bodies.open(r.Body)
-			if name == "a redirect" {
-				r.Response = &http.Response{Request: to(t, "http://panics", newMessage(t))}
-			}
-			assert.PanicsWithValue(t, "caller", func() { _, _ = transport.RoundTrip(r) })
-			bodies.assertClosed(t)
-			assert.Empty(t, below.requests())
-			assert.Zero(t, transport.Manager().Stats().Granted)
-			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-		})
-	}
-}
 
 func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	t.Parallel()
@@ -367,4 +239,95 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request without a host must not count as one to the server "", which is Discord. The URL says where a request is
+// sent; the Host header does not, so it must not decide about limits.
+func TestOnlyTheHostOfTheURLDecidesWhoIsLimited(t *testing.T) {
+	t.Parallel()
+	add := httpclient.WithHosts(func(host string) (string, bool) { return host, host != "example.com" })
+	assert.Equal(t, []string{"-", "-", "-"}, servers(t, []string{"http://", "http://:80", "http://:8080"}, add))
+	below := newScript(answer(http.StatusOK, "{}"))
+	transport := newTransport(t, below, add)
+	opaque, none, foreign, ours := getChannel(t), getChannel(t), to(t, "https://example.com", getChannel(t)), getChannel(t)
+	opaque.URL = &url.URL{Scheme: "http", Opaque: "//discord.com/api/v10/channels/1"}
+	none.URL = nil
+	foreign.Host, ours.Host = "discord.com", "example.com"
+	for _, r := range []*http.Request{opaque, none, foreign} {
+		assertStatus(t, http.StatusOK, send(transport, r))
+	}
+	assert.Zero(t, transport.Manager().Stats().Granted)
+	assertStatus(t, http.StatusOK, send(transport, ours))
+	assert.EqualValues(t, 1, transport.Manager().Stats().Granted)
+	assert.Equal(t, "discord.com", below.requests()[2].request.Host)
+	assert.Equal(t, "example.com", below.requests()[3].request.Host)
+}
+
+// Requests to other hosts have no timeout: attachments are large and slow. The caller decides about failures. Such a
+// host may accept paths and methods that Discord does not have.
+func TestRequestsToOtherHostsAreNeitherTimedNorRepeatedNorRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, "{}"))
+		below.takes = 24 * time.Hour
+		transport := newTransport(t, below)
+		for _, method := range []string{http.MethodGet, "QUERY", "PROPFIND"} {
+			for _, path := range []string{"/a/../b", "/a%2fb//c/", "/" + strings.Repeat("x", 10_000)} {
+				r := to(t, "https://files.example", newRequest(t, http.MethodGet, path, ""))
+				r.Method = method
+				c := send(transport, r)
+				assertStatus(t, http.StatusBadGateway, c)
+				assert.Equal(t, 24*time.Hour, c.took)
+				all := below.requests()
+				assert.Same(t, r, all[len(all)-1].request)
+			}
+		}
+		assert.Len(t, below.requests(), 9)
+	})
+}
+
+func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
+	inBubbles(t, map[string]int{"a 429": 429, "a 401": 401}, func(t *testing.T, status int) {
+		refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host != "discord.com" {
+				return refusal(r)
+			}
+			return answer(http.StatusOK, "{}")(r)
+		}), httpclient.WithoutRateLimitHeaders())
+		for _, address := range []string{
+			"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080",
+			"http://[::1]",
+		} {
+			for _, r := range []*http.Request{newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", "")} {
+				response := roundTrip(t, transport, to(t, address, r))
+				require.NoError(t, response.Body.Close())
+				assert.Equal(t, status, response.StatusCode)
+				assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
+				assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
+			}
+		}
+		assert.Zero(t, transport.Manager().EdgeWait(""))
+		message := send(transport, newMessage(t))
+		assertStatus(t, http.StatusOK, message)
+		assert.Zero(t, message.took)
+	})
+}
+
+func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
+	inBubbles(t, map[string]func(host string) bool{
+		"WithHosts":  func(string) bool { panic("caller") },
+		"a redirect": func(host string) bool { return host == "panics" && callerPanics() },
+	}, func(t *testing.T, limited func(host string) bool) {
+		below := newScript(answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below,
+			httpclient.WithHosts(func(host string) (string, bool) { return host, limited(host) }))
+		r := to(t, "http://proxy", newMessage(t))
+		bodies := track(r)
+		r.Response = &http.Response{Request: to(t, "http://panics", newMessage(t))}
+		assert.PanicsWithValue(t, "caller", func() { _, _ = transport.RoundTrip(r) })
+		bodies.assertClosed(t)
+		assert.Empty(t, below.requests())
+		assert.Zero(t, transport.Manager().Stats().Granted)
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -37,55 +36,6 @@ func assertSuperseded(t *testing.T, c *call, again bool) {
 	if assert.ErrorAs(t, c.wait().err, &superseded) {
 		assert.Equal(t, again, superseded.Again)
 	}
-}
-
-// A program makes a thousand edits of one message in ten seconds. Discord accepts five in five seconds.
-func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		const edits, pace, window, roundTrip = 1000, 10 * time.Millisecond, 5 * time.Second, 20 * time.Millisecond
-		server := discordtest.NewServer(t, discordtest.Window("PATCH /channels/{id}/messages/{id}", 5, window),
-			discordtest.Latency(roundTrip))
-		transport := newTransport(t, server.Client().Transport)
-		client := &http.Client{Transport: transport}
-		var made, ended [edits]time.Time
-		var failures [edits]error
-		var all sync.WaitGroup
-		for i := range edits {
-			made[i] = time.Now()
-			all.Go(func() {
-				response, err := client.Do(newEdit(t, fmt.Sprint(i)))
-				ended[i], failures[i] = time.Now(), err
-				if err == nil {
-					response.Body.Close()
-				}
-			})
-			time.Sleep(pace)
-		}
-		all.Wait()
-		sent := server.Requests()
-		assert.LessOrEqual(t, len(sent), 11)
-		assert.Empty(t, server.Refused())
-		last := sent[len(sent)-1]
-		assert.JSONEq(t, fmt.Sprintf(`{"content":"%d"}`, edits-1), string(last.Body))
-		assert.LessOrEqual(t, last.Time.Sub(made[edits-1]), window)
-		require.NoError(t, failures[edits-1])
-		succeeded := 0
-		for i, err := range failures {
-			if err == nil {
-				succeeded++
-				continue
-			}
-			var superseded *ratelimits.SupersededError
-			var wrapped *url.Error
-			require.ErrorAs(t, err, &superseded)
-			require.ErrorAs(t, err, &wrapped)
-			assert.False(t, superseded.Again)
-			assert.Equal(t, made[i+1], ended[i], "edit %d waits until its successor comes, at most", i)
-		}
-		assert.Len(t, sent, succeeded)
-		assert.Equal(t, uint64(edits-succeeded), transport.Manager().Stats().Superseded)
-		t.Logf("%d sent, the last one arrived %v after its call", succeeded, last.Time.Sub(made[edits-1]))
-	})
 }
 
 // Only requests with the option, the same method and the same path supersede one another. A key from the caller
@@ -221,7 +171,6 @@ func TestSlowBodyOfAnOlderEditSupersedesNothing(t *testing.T) {
 		assert.False(t, newer.over(), "the newer one is superseded by the older one")
 		time.Sleep(15 * time.Second)
 		require.NoError(t, newer.wait().err)
-		var superseded *ratelimits.SupersededError
-		require.ErrorAs(t, older.wait().err, &superseded)
+		errorAs[*ratelimits.SupersededError](t, older.wait().err)
 	})
 }

@@ -5,9 +5,17 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/ratelight/ratelight/internal/librarytest"
 )
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
 	goleak.VerifyTestMain(m)
+}
+
+// TestProgramOfTheREADMECompiles compiles the README's program that uses no Discord library. The program that uses one
+// is compiled in that library's module.
+func TestProgramOfTheREADMECompiles(t *testing.T) {
+	librarytest.CompileREADME(t, "../README.md", "github.com/ratelight/ratelight/buckets")
 }

@@ -28,12 +28,12 @@ func nonceOf(t *testing.T, body string) (nonce string, rest map[string]any) {
 }
 
 func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
-	t.Parallel()
 	const hello = `{"content":"hello","nested":{"nonce":"inner"}}`
-	for name, c := range map[string]struct {
+	type story struct {
 		body   string
 		change func(*http.Request)
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"by GetBody":              {hello, func(*http.Request) {}},
 		"kept in memory":          {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), int64(len(hello))) }},
 		"of unknown length":       {hello, func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1) }},
@@ -41,37 +41,35 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 		"no content type":         {hello, func(r *http.Request) { r.Header.Del("Content-Type") }},
 		"content type in full":    {hello, func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }},
 		"content type plain text": {hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "identity") }},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
-				answer(http.StatusOK, ""))
-			r := newRequest(t, http.MethodPost, messages, c.body)
-			c.change(r)
-			var bodies ledger
-			r.Body = bodies.open(r.Body)
-			length, header := r.ContentLength, r.Header.Clone()
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithNonce()), r))
-			sent := below.requests()
-			require.Len(t, sent, 4)
-			nonce, rest := nonceOf(t, sent[0].body)
-			assert.Len(t, nonce, 25)
-			var want map[string]any
-			require.NoError(t, json.Unmarshal([]byte(c.body), &want))
-			assert.Equal(t, want, rest)
-			for i, a := range sent {
-				assert.Equal(t, sent[0].body, a.body, "attempt %d", i)
-				assert.Equal(t, int64(len(a.body)), a.request.ContentLength, "attempt %d", i)
-				again, err := a.request.GetBody()
-				require.NoError(t, err)
-				text, err := io.ReadAll(again)
-				require.NoError(t, err)
-				assert.Equal(t, a.body, string(text), "GetBody, which net/http uses after a dead connection")
-			}
-			bodies.assertClosed(t)
-			assert.Equal(t, length, r.ContentLength, "the caller's request must not change")
-			assert.Equal(t, header, r.Header)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
+			answer(http.StatusOK, ""))
+		r := newRequest(t, http.MethodPost, messages, c.body)
+		c.change(r)
+		var bodies ledger
+		r.Body = bodies.open(r.Body)
+		length, header := r.ContentLength, r.Header.Clone()
+		assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithNonce()), r))
+		sent := below.requests()
+		require.Len(t, sent, 4)
+		nonce, rest := nonceOf(t, sent[0].body)
+		assert.Len(t, nonce, 25)
+		var want map[string]any
+		require.NoError(t, json.Unmarshal([]byte(c.body), &want))
+		assert.Equal(t, want, rest)
+		for i, a := range sent {
+			assert.Equal(t, sent[0].body, a.body, "attempt %d", i)
+			assert.Equal(t, int64(len(a.body)), a.request.ContentLength, "attempt %d", i)
+			again, err := a.request.GetBody()
+			require.NoError(t, err)
+			text, err := io.ReadAll(again)
+			require.NoError(t, err)
+			assert.Equal(t, a.body, string(text), "GetBody, which net/http uses after a dead connection")
+		}
+		bodies.assertClosed(t)
+		assert.Equal(t, length, r.ContentLength, "the caller's request must not change")
+		assert.Equal(t, header, r.Header)
+	})
 }
 
 func TestTwoMessagesHaveTwoNonces(t *testing.T) {
@@ -87,18 +85,18 @@ func TestTwoMessagesHaveTwoNonces(t *testing.T) {
 }
 
 func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
-	t.Parallel()
 	const hello = `{"content":"hello"}`
 	nonce := []httpclient.Option{httpclient.WithNonce()}
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	require.NoError(t, w.WriteField("payload_json", hello))
 	require.NoError(t, w.Close())
-	for name, c := range map[string]struct {
+	type story struct {
 		path, body string
 		change     func(*http.Request)
 		options    []httpclient.Option
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"without the option":    {messages, hello, nil, nil},
 		"a nonce":               {messages, `{"nonce":"abc"}`, nil, nonce},
 		"a number":              {messages, `{"nonce":7}`, nil, nonce},
@@ -122,28 +120,16 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 		"another route":         {"/api/v10/channels/1/threads", hello, nil, nonce},
 		"a webhook":             {"/api/v10/webhooks/1/" + webhookSecret, hello, nil, nonce},
 		"a callback":            {callback, hello, nil, nonce},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusOK, ""))
-			r := newRequest(t, http.MethodPost, c.path, c.body)
-			if c.change != nil {
-				c.change(r)
-			}
-			length := r.ContentLength
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, c.options...), r))
-			require.Len(t, below.requests(), 1)
-			assert.Equal(t, c.body, below.requests()[0].body)
-			assert.Equal(t, length, below.requests()[0].request.ContentLength)
-		})
-	}
-}
-
-// A 429 means that the message was not created. So the time limit for retries must not include the wait after it.
-func TestTheTimeForRetriesBeginsWhenAMessageMayHaveBeenCreated(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("user", "150"), fail(lostConnection()), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, httpclient.WithNonce())
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-		assert.Len(t, below.requests(), 3)
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusOK, ""))
+		r := newRequest(t, http.MethodPost, c.path, c.body)
+		if c.change != nil {
+			c.change(r)
+		}
+		length := r.ContentLength
+		assertStatus(t, http.StatusOK, send(newTransport(t, below, c.options...), r))
+		require.Len(t, below.requests(), 1)
+		assert.Equal(t, c.body, below.requests()[0].body)
+		assert.Equal(t, length, below.requests()[0].request.ContentLength)
 	})
 }

@@ -2,12 +2,15 @@ package httpclient_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,13 +18,13 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	manager := buckets.NewRESTBucketManager()
-	require.NoError(t, manager.Start())
-	defer manager.Close()
+	manager := newManager(t)
 	for name, c := range map[string]struct {
 		options []httpclient.Option
 		want    []string
@@ -70,9 +73,7 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 
 func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	t.Parallel()
-	manager := buckets.NewRESTBucketManager()
-	require.NoError(t, manager.Start())
-	defer manager.Close()
+	manager := newManager(t)
 	for name, options := range map[string][]httpclient.Option{
 		"manager":     {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(nil)},
 		"nil manager": {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter((*buckets.RESTBucketManager)(nil))},
@@ -124,4 +125,195 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 			assertNothingHeld(t, transport)
 		})
 	}
+}
+
+func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
+		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)),
+			httpclient.WithLimiter(buckets.Unlimited{}))
+		assert.Nil(t, transport.Manager())
+		var calls []*call
+		for range 100 {
+			calls = append(calls, send(transport, newMessage(t)))
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		for _, c := range calls {
+			assert.Zero(t, c.took)
+		}
+		require.NoError(t, transport.Close())
+		assert.ErrorIs(t, send(transport, newMessage(t)).wait().err, buckets.ErrClosed)
+	})
+}
+
+// turnstile lets one request leave each second, and records what it is called with.
+type turnstile struct {
+	mu    sync.Mutex
+	asked []buckets.Request
+	ended []ending
+	err   error
+}
+
+type ending struct {
+	sent     bool
+	response ratelimits.Response
+}
+
+func (l *turnstile) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = append(l.asked, *r)
+	if l.err != nil {
+		return buckets.Lease{}, l.err
+	}
+	if len(l.asked) > 1 {
+		time.Sleep(time.Second)
+	}
+	return buckets.NewLease(l), ctx.Err()
+}
+
+func (l *turnstile) End(sent bool, r ratelimits.Response) { l.ended = append(l.ended, ending{sent, r}) }
+
+func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()),
+			fail(noConnection()), answer(http.StatusOK, "{}"))
+		limiter := new(turnstile)
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
+		assert.Nil(t, transport.Manager())
+		sent := send(transport, newRequest(t, http.MethodPut, channel, `{"name":"a","topic":"b"}`))
+		assertStatus(t, http.StatusOK, sent)
+		assert.InDelta(t, 1+4+0.5+1+2, sent.took.Seconds(), 0.4)
+		require.Len(t, limiter.asked, 5)
+		for _, r := range limiter.asked {
+			assert.Equal(t, authorization, r.Authorization)
+			assert.Equal(t, "PUT /channels/{channel_id}", r.Route.Route().String())
+			assert.ElementsMatch(t, []string{"name", "topic"}, r.Fields())
+		}
+		require.Len(t, limiter.ended, 5)
+		for i, want := range []struct {
+			sent   bool
+			status int
+		}{{true, 429}, {true, 502}, {true, 0}, {false, 0}, {true, 200}} {
+			assert.Equal(t, want.sent, limiter.ended[i].sent, "attempt %d", i)
+			assert.Equal(t, want.status, limiter.ended[i].response.Status, "attempt %d", i)
+		}
+		assert.Equal(t, ratelimits.ClassShared, limiter.ended[0].response.Class)
+
+		limiter.err = errors.New("the store is down")
+		assert.ErrorIs(t, send(transport, getChannel(t)).wait().err, limiter.err)
+		assert.Len(t, below.requests(), 5)
+	})
+}
+
+// The limiter gets X-RateLimit-Reset, a time of the server's clock. Processes that share a limit compare it to find the
+// latest response.
+func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
+		limiter := new(turnstile)
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+		require.Len(t, limiter.ended, 1)
+		assert.EqualValues(t, 1470173023123, limiter.ended[0].response.Stamp)
+	})
+}
+
+// A limiter that never waits must not turn a refusal into a loop: Discord bans an IP address after ten thousand of
+// them.
+func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below := newScript(refuse("user", "1"))
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
+		ctx := within(t, time.Minute)
+		_, err := transport.RoundTrip(newMessage(t).WithContext(ctx))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+		assert.Less(t, len(below.requests()), 15)
+		assert.Greater(t, len(below.requests()), 5)
+
+		_, err = transport.RoundTrip(newMessage(t).WithContext(buckets.ContextWithMaxWait(t.Context(), 0)))
+		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+	})
+}
+
+// WithoutRateLimitHeaders promises to remove the Retry-After of a 429 that could not be repeated. The Retry-After of a
+// 503 is not about limits, and the caller needs it.
+func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
+	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true",
+		"X-RateLimit-Reset: 1", "Retry-After: 2", "Anything: else")
+	inBubbles(t, map[string]bool{"removed": true, "passed on": false}, func(t *testing.T, hidden bool) {
+		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			options := []httpclient.Option{eachBody(0)}
+			if hidden {
+				options = append(options, httpclient.WithoutRateLimitHeaders())
+			}
+			r := newMessage(t)
+			r.GetBody = nil
+			transport := newTransport(t, newScript(answer(status, "{}", lines...)), options...)
+			response := roundTrip(t, transport, r)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, status, response.StatusCode)
+			for _, name := range []string{"Limit", "Remaining", "Reset", "Reset-After", "Bucket", "Global", "Scope"} {
+				assert.Equal(t, hidden, response.Header.Get("X-RateLimit-"+name) == "", name)
+			}
+			assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
+			assert.Equal(t, "else", response.Header.Get("Anything"))
+			assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "hidden headers are obeyed all the same")
+		}
+	})
+}
+
+func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below, manager := newScript(usedUp(1, time.Second)), newManager(t)
+		one := newTransport(t, below, httpclient.WithLimiter(manager), httpclient.WithLimiter(nil)) // nil is ignored
+		other := newTransport(t, below, httpclient.WithLimiter(manager))
+		assert.Same(t, manager, one.Manager())
+		assert.Same(t, manager, other.Manager())
+		assert.NotNil(t, newTransport(t, nil, httpclient.WithLimiter(nil)).Manager())
+
+		assertStatus(t, http.StatusOK, send(one, newMessage(t)))
+		second := send(other, newMessage(t))
+		assertStatus(t, http.StatusOK, second)
+		assertTook(t, time.Second, second.took)
+
+		require.NoError(t, one.Close())
+		assert.True(t, manager.IsAlive(), "closed by a transport that does not own it")
+		assert.ErrorIs(t, send(one, newMessage(t)).wait().err, buckets.ErrClosed)
+		assertStatus(t, http.StatusOK, send(other, newMessage(t)))
+	})
+}
+
+func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
+	t.Parallel()
+	transport := newTransport(t, newScript(answer(http.StatusTooManyRequests, "<html>")),
+		httpclient.WithLimiter(buckets.Unlimited{}))
+	_, err := transport.RoundTrip(newMessage(t))
+	assert.Zero(t, errorAs[*ratelimits.EdgeError](t, err).Hold, "the limiter does not know the hold")
+}
+
+// A message waits for a second. Then it leaves, or waits until its context ends.
+func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *testing.T) {
+	inBubbles(t, map[string]bool{"leaves": true, "waits": false}, func(t *testing.T, leaves bool) {
+		below := newScript(unauthorized)
+		transport := newTransport(t, below, httpclient.WithLimiter(limiterFunc(
+			func(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+				if r.Route.Route() == routes.CreateMessage {
+					time.Sleep(time.Second)
+					if !leaves {
+						<-ctx.Done()
+					}
+				}
+				return buckets.Lease{}, ctx.Err()
+			})))
+		waiting := send(transport, posting(t, 1))
+		synctest.Wait()
+		for _, path := range []string{"/users/@me", "/gateway/bot"} {
+			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, path)))
+		}
+		errorAs[*httpclient.CredentialError](t, waiting.wait().err)
+		assertTook(t, time.Second, waiting.took)
+		assert.Len(t, below.requests(), 2)
+	})
 }

@@ -21,7 +21,7 @@ func TestPredictSaysWhyARequestWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const bot = "Bot canary"
 		var sent atomic.Int32
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			sent.Add(1)
 			return answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
 				"X-RateLimit-Reset-After: 4")(r)
@@ -67,7 +67,7 @@ func TestPredictSaysWhyARequestWaits(t *testing.T) {
 
 func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(unauthorized))
+		transport := newTransport(t, responder(unauthorized))
 		p := transport.Predict(as(getting(t, "/users/@me"), "canary.canary.canary"))
 		assert.NoError(t, p.Err)
 		assert.Contains(t, p.String(), `; the Authorization has no scheme: Discord expects "Bot " before the token of a bot`)
@@ -97,7 +97,7 @@ func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 
 func TestPredictFindsLimitsOnFieldsAndLeavesTheBody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(answer(http.StatusOK, "{}")),
+		transport := newTransport(t, responder(answer(http.StatusOK, "{}")),
 			httpclient.WithBuckets(buckets.WithKnownLimits(buckets.ChannelNameAndTopic)))
 		rename := func(body string) *http.Request {
 			r, err := http.NewRequest(http.MethodPatch, "https://discord.com/api/v10/channels/1", strings.NewReader(body))

@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -47,16 +49,16 @@ func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
 func (l *watcher) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
 
 func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
-	t.Parallel()
 	const precise = `{"retry_after":2.5,"global":false}`
 	broken := errors.New("connection reset by peer")
-	for name, c := range map[string]struct {
+	type story struct {
 		delay   time.Duration
 		content io.Reader
 		life    time.Duration // time until the request's context ends
 		ended   time.Duration
 		wait    time.Duration
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"at once": {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
 		"late":    {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
 		"never":   {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
@@ -66,27 +68,24 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 		},
 		"broken off at once": {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
 		"after the deadline": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
-				"X-RateLimit-Scope: shared", "Retry-After: 3")
-			limiter := &watcher{start: time.Now()}
-			transport := newTransport(t, newScript(refusal, answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
-			ctx, cancel := context.WithTimeout(t.Context(), c.life)
-			defer cancel()
-			sent := send(transport, newMessage(t).WithContext(ctx)).wait()
-			if c.life < time.Minute {
-				assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
-				assert.Equal(t, c.life, sent.took)
-			} else {
-				assertStatus(t, http.StatusOK, sent)
-			}
-			require.GreaterOrEqual(t, len(limiter.told), 2)
-			first, last := limiter.told[0], limiter.told[1]
-			assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
-			assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
+			"X-RateLimit-Scope: shared", "Retry-After: 3")
+		limiter := &watcher{start: time.Now()}
+		transport := newTransport(t, newScript(refusal, answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
+		ctx := within(t, c.life)
+		sent := send(transport, newMessage(t).WithContext(ctx)).wait()
+		if c.life < time.Minute {
+			assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
+			assert.Equal(t, c.life, sent.took)
+		} else {
+			assertStatus(t, http.StatusOK, sent)
+		}
+		require.GreaterOrEqual(t, len(limiter.told), 2)
+		first, last := limiter.told[0], limiter.told[1]
+		assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
+		assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
+	})
 }
 
 func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
@@ -104,29 +103,27 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 
 // The body of a 429 may come after the wait that it asks for.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
-	t.Parallel()
 	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
-	for name, c := range map[string]struct {
+	type story struct {
 		delay time.Duration
 		text  string
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"at once":        {0, precise},
 		"late":           {time.Second, precise},
 		"too late":       {6 * time.Second, precise},
 		"large":          {0, strings.Repeat("a", 200<<10)},
 		"large and late": {6 * time.Second, strings.Repeat("a", 200<<10)},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
-				"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
-			r := newMessage(t)
-			r.GetBody = nil // the body can be sent only once
-			sent := send(newTransport(t, below, eachBody(0)), r)
-			assertStatus(t, http.StatusTooManyRequests, sent)
-			assert.Equal(t, c.text, sent.body)
-			assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
+			"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
+		r := newMessage(t)
+		r.GetBody = nil // the body can be sent only once
+		sent := send(newTransport(t, below, eachBody(0)), r)
+		assertStatus(t, http.StatusTooManyRequests, sent)
+		assert.Equal(t, c.text, sent.body)
+		assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
+	})
 }
 
 // The transport reads the body in the background. Closing the body must end that.
@@ -139,8 +136,7 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 				"X-RateLimit-Scope: user", "Retry-After: 9"))
 			r := newMessage(t)
 			r.GetBody = nil
-			response, err := newTransport(t, below, eachBody(0)).RoundTrip(r)
-			require.NoError(t, err)
+			response := roundTrip(t, newTransport(t, below, eachBody(0)), r)
 			done := make(chan error, 1)
 			if read {
 				go func() {
@@ -160,81 +156,10 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	}
 }
 
-func TestAResetLiftsAPlaceToo(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
-		transport.ResetCredential(bad)
-		// It counts as the first 401 again: the reset has cleared the count.
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
-	})
-}
-
-func TestA401UnderWayAtAResetStopsNothing(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/guilds/1", "/users/@me"} {
-		synctest.Test(t, func(t *testing.T) {
-			below := newScript(unauthorized, answer(http.StatusOK, "{}"))
-			below.takes = time.Second
-			transport := newTransport(t, below)
-			late := send(transport, getting(t, path))
-			time.Sleep(500 * time.Millisecond)
-			transport.ResetCredential(bad)
-			assertStatus(t, http.StatusUnauthorized, late)
-			assertStatus(t, http.StatusOK, send(transport, getting(t, path)), send(transport, posting(t, 1)))
-		})
-	}
-}
-
-// lifted is a limiter that counts the calls of LiftHolds.
-type lifted struct {
-	buckets.Unlimited
-	times int
-}
-
-func (l *lifted) LiftHolds() { l.times++ }
-
-func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		limiter := &lifted{}
-		bad := true
-		below := newScript(func(r *http.Request) (*http.Response, error) {
-			if bad {
-				return unauthorized(r)
-			}
-			return answer(http.StatusOK, "{}")(r)
-		})
-		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
-		all := func() (calls []*call) {
-			for _, path := range []string{"/guilds/1", "/users/@me"} {
-				calls = append(calls, send(transport, getting(t, path)).wait())
-			}
-			for _, path := range []string{webhook, followUp, callback} {
-				calls = append(calls, send(transport, as(newRequest(t, http.MethodPost, path, "{}"), "")).wait())
-			}
-			return calls
-		}
-		assertStatus(t, http.StatusUnauthorized, all()...)
-		bad = false
-		for _, c := range all() {
-			assert.ErrorAs(t, c.err, new(*httpclient.CredentialError))
-		}
-		transport.LiftHolds()
-		assert.Equal(t, 1, limiter.times)
-		assertStatus(t, http.StatusOK, all()...)
-		newTransport(t, below).LiftHolds() // the limiter is a manager here
-	})
-}
-
-// limiting is a limiter of another type, without holds of its own.
-type limiting struct{ buckets.Unlimited }
-
 func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
 		transport.LiftHolds() // nothing is held yet
 		waiting := send(transport, newMessage(t))
 		time.Sleep(time.Second)
@@ -249,7 +174,7 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		again := refuse("user", "0")
 		below := newScript(again, again, again, again, refuse("user", "120"), again, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
 		waiting := send(transport, newMessage(t))
 		time.Sleep(2 * time.Second)
 		transport.LiftHolds()
@@ -260,19 +185,238 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 
 // A body may come long after its headers. Retry-After counts from the headers.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
+	inBubbles(t, map[string][]httpclient.Option{
+		"manager": nil, "another limiter": {httpclient.WithLimiter(buckets.Unlimited{})},
+	}, func(t *testing.T, options []httpclient.Option) {
+		late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
+			"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
+		transport := httpclient.NewTransport(append(options,
+			httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
+		defer transport.Close()
+		c := send(transport, newMessage(t))
+		assertStatus(t, http.StatusOK, c)
+		assert.InDelta(t, 8*time.Second, c.took, float64(slack))
+	})
+}
+
+const (
+	otherRoute = "/api/v10/guilds/1/roles"
+	callback   = "/api/v10/interactions/1/aW50ZXJhY3Rpb246MTp4/callback"
+	roomLeft   = "X-RateLimit-Remaining: 4"
+)
+
+// refusal429 returns a 429 with this body and these header lines, in addition to a JSON Content-Type.
+func refusal429(body string, header ...string) func(*http.Request) (*http.Response, error) {
+	return answer(http.StatusTooManyRequests, body, append([]string{"Content-Type: application/json"}, header...)...)
+}
+
+// limitHeaders describe a bucket of five requests per second. The lines in more add to them or replace them.
+func limitHeaders(remaining string, more ...string) []string {
+	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"},
+		more...)
+}
+
+func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
+	type story struct {
+		refusal responder
+		class   ratelimits.Class
+		global  bool
+	}
+	inBubbles(t, map[string]story{
+		"user": {
+			refusal: refusal429(`{"retry_after":4}`,
+				limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 4", "X-RateLimit-Scope: user")...),
+			class: ratelimits.ClassUser,
+		},
+		"shared": {
+			refusal: refusal429(`{"retry_after":4}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...),
+			class:   ratelimits.ClassShared,
+		},
+		"sub-limit": {
+			refusal: refusal429(`{"retry_after":"4"}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
+			class:   ratelimits.ClassSubLimit,
+		},
+		"global": {
+			refusal: refusal429(`{"retry_after":4,"global":true}`, "X-RateLimit-Scope: global"), class: ratelimits.ClassGlobal,
+			global: true,
+		},
+		"edge": {
+			refusal: answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 4"),
+			class:   ratelimits.ClassEdge, global: true,
+		},
+	}, func(t *testing.T, c story) {
+		below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+		below.takes = time.Second
+		transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
+		first := send(transport, newMessage(t))
+		synctest.Wait()
+		queued := send(transport, newMessage(t)) // sent into the queue before the refusal is known
+		for _, c2 := range []*call{first, queued} {
+			tooLong := errorAs[*ratelimits.TooLongError](t, c2.wait().err)
+			assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
+			assert.Equal(t, c.class, tooLong.Class)
+			assert.Equal(t, c.global, tooLong.Global)
+			assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
+			assert.Equal(t, time.Second, c2.took, "both fail as soon as the 429 is known")
+		}
+		assert.Len(t, below.requests(), 1)
+		time.Sleep(4 * time.Second)
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
+}
+
+// A server repeats a 429 that asks for no wait at all. The transport must repeat the request at growing intervals:
+// Discord counts each refusal as an invalid request.
+func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]httpclient.Option{
-		"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})},
+	for name, refusal := range map[string]responder{
+		"user":       refuse("user", "0"),
+		"shared":     refuse("shared", "0"),
+		"global":     refuse("global", "0"),
+		"sub-limit":  refusal429(`{"retry_after":0}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
+		"edge, HTML": answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 0"),
+		"edge, JSON": answer(http.StatusTooManyRequests, `{"code":0}`, "Retry-After: 0"),
 	} {
+		for _, route := range []string{messages, callback} {
+			inBubble(t, name+", "+route, func(t *testing.T) {
+				below := newScript(refusal)
+				below.takes = 10 * time.Millisecond
+				transport := newTransport(t, below)
+				ctx := within(t, 30*time.Second)
+				r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
+				assert.Error(t, send(transport, r).wait().err)
+				assert.LessOrEqual(t, len(below.requests()), 30, "more than one request per second was sent")
+			})
+		}
+	}
+}
+
+// newCallback returns a response to interaction i, with a token that only i has.
+func newCallback(t *testing.T, i int) *http.Request {
+	t.Helper()
+	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i),
+		`{"type":1}`)
+	r.Header.Del("Authorization")
+	return r
+}
+
+func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) {
+	t.Parallel()
+	for name, page := range map[string]discordsim.Page{"HTML": discordsim.PageHTML, "JSON": discordsim.PageJSON} {
 		inBubble(t, name, func(t *testing.T) {
-			late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
-				"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
-			transport := httpclient.NewTransport(append(options,
-				httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
-			defer transport.Close()
-			c := send(transport, newMessage(t))
-			assertStatus(t, http.StatusOK, c)
-			assert.InDelta(t, 8*time.Second, c.took, float64(slack))
+			server := newDiscord(t, discordsim.Config{
+				Edge: []discordsim.EdgeBan{{From: 0, Until: 500 * time.Millisecond, Page: page, Silent: true}},
+			})
+			transport := newTransport(t, server.RoundTripper())
+			first := send(transport, newMessage(t)).wait()
+			edge := errorAs[*ratelimits.EdgeError](t, first.err)
+			assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
+			assert.Less(t, first.took, slack, "the request must not be repeated")
+			assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
+			assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
+
+			otherBot := newRequest(t, http.MethodGet, otherRoute, "")
+			otherBot.Header.Set("Authorization", "Bot other")
+			others := []*call{send(transport, newMessage(t)), send(transport, otherBot), send(transport, newCallback(t, 1))}
+			assertStatus(t, http.StatusOK, others...)
+			for _, c := range others {
+				assertTook(t, edge.Hold, c.took)
+			}
+			assert.Equal(t, 1, server.Report().Refused.Edge)
 		})
 	}
+}
+
+// The edge refuses every callback and never says for how long. Its hold must grow with each refusal, so that a caller
+// who keeps sending callbacks reaches the edge less and less often.
+func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})
+		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(2*time.Hour))
+		start, attempts := time.Now(), 0
+		var last time.Duration
+		for time.Since(start) < time.Hour {
+			c := send(transport, newCallback(t, attempts)).wait()
+			if attempts++; c.err == nil {
+				break
+			}
+			require.Less(t, attempts, 100, "the hold does not grow")
+			edge := errorAs[*ratelimits.EdgeError](t, c.err)
+			last = edge.Hold
+		}
+		assert.Equal(t, attempts, server.Report().Requests, "each callback was sent once")
+		assert.Less(t, attempts, 20)
+		assert.Greater(t, last, 5*time.Minute, "the hold did not grow")
+		time.Sleep(10*time.Minute + time.Second)
+		assertStatus(t, http.StatusOK, send(transport, newCallback(t, 0)))
+	})
+}
+
+// channels is a simulated Discord where a channel's name may be changed twice in ten minutes. No header shows this
+// limit.
+func channels(quota discordsim.Quota) discordsim.Config {
+	return discordsim.Config{Rules: []discordsim.Rule{{
+		Method: http.MethodPatch, Path: "/channels/{id}", Quota: quota,
+		SubLimits: []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 10*time.Minute), Code: 20028}},
+	}}}
+}
+
+func rename(t *testing.T) *http.Request {
+	t.Helper()
+	return newRequest(t, http.MethodPatch, "/api/v10/channels/1", `{"name":"new"}`)
+}
+
+// The tests of ratelimits say which header and which field of the body counts.
+func TestA429IsRepeatedWhenItSays(t *testing.T) {
+	const user, date = "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT"
+	type story struct {
+		refusal responder
+		want    time.Duration
+	}
+	inBubbles(t, map[string]story{
+		"user, the body is more precise": {refusal429(`{"retry_after":0.2}`, user, "Retry-After: 1"), 200 * time.Millisecond},
+		"user, nothing remains": {
+			refusal429(`{"retry_after":1}`, limitHeaders("X-RateLimit-Remaining: 0", user, "Retry-After: 1")...), time.Second,
+		},
+		"two milliseconds in quotes": {refusal429(`{"retry_after":"0.002"}`, user), 2 * time.Millisecond},
+		"header only":                {refusal429(``, user, "Retry-After: 2"), 2 * time.Second},
+		"no Via, but an API's body":  {refusal429(`{"retry_after":1.5,"global":false}`), 1500 * time.Millisecond},
+		"shared, the body is longer": {
+			refusal429(`{"retry_after":1163}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared", "Retry-After: 1")...),
+			1163 * time.Second,
+		},
+		"sub-limit":                 {refusal429(`{"retry_after":300}`, limitHeaders(roomLeft, user)...), 300 * time.Second},
+		"global, by the body alone": {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
+		"edge, HTML":                {answer(429, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second},
+		"edge, JSON":                {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
+		"a date by the server's clock": {
+			refusal429(`{}`, user, date, "Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"), 4 * time.Second,
+		},
+		"no way of telling when": {refusal429(``, user), time.Second},
+	}, func(t *testing.T, c story) {
+		below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+		sent := send(newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour)), newMessage(t))
+		assertStatus(t, http.StatusOK, sent)
+		assertTook(t, c.want, sent.took)
+		assert.Len(t, below.requests(), 2)
+	})
+}
+
+// The transport tells the manager which fields a body sets.
+func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := newDiscord(t, channels(discordsim.Fixed(5, 5*time.Second)))
+		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour))
+		start := time.Now()
+		assertStatus(t, http.StatusOK, send(transport, rename(t)), send(transport, rename(t)))
+		third := send(transport, rename(t)) // it meets the hidden limit
+		time.Sleep(100 * time.Millisecond)
+		fourth := send(transport, rename(t)) // it waits without being sent
+		topic := send(transport, newRequest(t, http.MethodPatch, channel, `{"topic":"new"}`))
+		assertStatus(t, http.StatusOK, topic)
+		assert.Less(t, topic.took, 6*time.Second, "the topic waited longer than its own bucket requires")
+		assertStatus(t, http.StatusOK, third, fourth)
+		assertTook(t, 10*time.Minute, time.Since(start))
+		assert.Equal(t, 1, server.Report().Refused.Total())
+	})
 }

@@ -2,7 +2,12 @@ package httpclient_test
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,153 +17,226 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// pauses returns the times between the requests that were sent.
-func pauses(s *script) []time.Duration {
-	var between []time.Duration
-	requests := s.requests()
-	for i := 1; i < len(requests); i++ {
-		between = append(between, requests[i].at.Sub(requests[i-1].at))
-	}
-	return between
-}
-
+// assertPauses asserts the times between the requests that were sent.
 func assertPauses(t *testing.T, want []time.Duration, jitter time.Duration, s *script) {
 	t.Helper()
-	got := pauses(s)
-	require.Len(t, got, len(want))
+	requests := s.requests()
+	require.Len(t, requests, len(want)+1)
 	for i := range want {
-		assert.InDelta(t, want[i].Seconds(), got[i].Seconds(), jitter.Seconds()+1e-6, "pause %d", i)
+		got := requests[i+1].at.Sub(requests[i].at)
+		assert.InDelta(t, want[i].Seconds(), got.Seconds(), jitter.Seconds()+1e-6, "pause %d", i)
 	}
 }
 
 func TestPausesDoubleUpToTheMaximum(t *testing.T) {
-	t.Parallel()
 	const s = time.Second
-	for name, c := range map[string]struct {
-		options []httpclient.Option
-		want    []time.Duration
-		jitter  time.Duration
-	}{
-		"by default": {
-			[]httpclient.Option{httpclient.WithRetries(7)},
-			[]time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s}, s / 8,
-		},
-		"as set": {
-			[]httpclient.Option{httpclient.WithRetries(4), httpclient.WithBackoff(2*s, 5*s)},
-			[]time.Duration{2 * s, 4 * s, 5 * s, 5 * s}, s / 2,
-		},
-		"nonsense": {
-			[]httpclient.Option{httpclient.WithRetries(2), httpclient.WithBackoff(-1, -1)}, []time.Duration{s / 2, s}, s / 8,
-		},
-		"only the first":        {[]httpclient.Option{httpclient.WithBackoff(6*s, 0)}, []time.Duration{6 * s, 12 * s, 16 * s}, 3 * s / 2},
-		"only the longest":      {[]httpclient.Option{httpclient.WithBackoff(0, s)}, []time.Duration{s / 2, s, s}, s / 8},
-		"the longest too short": {[]httpclient.Option{httpclient.WithBackoff(20*s, s)}, []time.Duration{20 * s, 20 * s, 20 * s}, 5 * s},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""))
-			assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
-			assertPauses(t, c.want, c.jitter, below)
-
-			below = newScript(fail(lostConnection()))
-			assert.Error(t, send(newTransport(t, below, c.options...), getChannel(t)).wait().err)
-			assertPauses(t, c.want, c.jitter, below)
-		})
+	type story struct {
+		first, longest time.Duration // of WithBackoff
+		want           []time.Duration
+		jitter         time.Duration
 	}
+	inBubbles(t, map[string]story{
+		"as by default":         {s / 2, 16 * s, []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s}, s / 8},
+		"as set":                {2 * s, 5 * s, []time.Duration{2 * s, 4 * s, 5 * s, 5 * s}, s / 2},
+		"nonsense":              {-1, -1, []time.Duration{s / 2, s}, s / 8},
+		"only the first":        {6 * s, 0, []time.Duration{6 * s, 12 * s, 16 * s}, 3 * s / 2},
+		"only the longest":      {0, s, []time.Duration{s / 2, s, s}, s / 8},
+		"the longest too short": {20 * s, s, []time.Duration{20 * s, 20 * s, 20 * s}, 5 * s},
+	}, func(t *testing.T, c story) {
+		options := []httpclient.Option{httpclient.WithRetries(len(c.want)), httpclient.WithBackoff(c.first, c.longest)}
+		if c.first == s/2 {
+			options = options[:1]
+		}
+		below := newScript(answer(http.StatusBadGateway, ""))
+		assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, options...), getChannel(t)))
+		assertPauses(t, c.want, c.jitter, below)
+
+		below = newScript(fail(lostConnection()))
+		assert.Error(t, send(newTransport(t, below, options...), getChannel(t)).wait().err)
+		assertPauses(t, c.want, c.jitter, below)
+	})
 }
 
 func TestPausesVarySoThatNotEverybodyComesBackAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		firsts := make(map[time.Duration]bool)
-		shortest, longest := time.Hour, time.Duration(0)
+		var pauses []time.Duration
 		for range 200 {
-			below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
-			assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
-			pause := pauses(below)[0]
-			firsts[pause] = true
-			shortest, longest = min(shortest, pause), max(longest, pause)
+			c := send(newTransport(t, newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))), getChannel(t))
+			assertStatus(t, http.StatusOK, c)
+			pauses = append(pauses, c.took)
 		}
-		assert.Greater(t, len(firsts), 150)
-		assert.Less(t, shortest, 400*time.Millisecond)
-		assert.Greater(t, longest, 600*time.Millisecond)
+		slices.Sort(pauses)
+		assert.Less(t, pauses[0], 400*time.Millisecond)
+		assert.Greater(t, pauses[199], 600*time.Millisecond)
+		assert.Greater(t, len(slices.Compact(pauses)), 150)
 	})
 }
 
 func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		status      int
-		after, date string // Retry-After and Date
-		least, most time.Duration
-	}{
-		"some seconds":           {503, "5", "", 5 * time.Second, 5 * time.Second},
-		"another status":         {502, "5", "", 5 * time.Second, 5 * time.Second},
-		"an hour":                {503, "3600", "", 16 * time.Second, 16 * time.Second},
-		"a billion":              {503, "1000000000", "", 16 * time.Second, 16 * time.Second},
-		"less than the pause":    {503, "0", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"negative":               {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date, no Date header": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date":                 {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(c.status, "", "Retry-After: "+c.after, "Date: "+c.date), answer(http.StatusOK, ""))
-			sent := send(newTransport(t, below), getChannel(t))
-			assertStatus(t, http.StatusOK, sent)
-			assert.GreaterOrEqual(t, sent.took, c.least)
-			assert.LessOrEqual(t, sent.took, c.most)
-		})
+	const date = "Date: Tue, 02 Aug 2016 21:23:43 GMT"
+	type story struct {
+		status int
+		header []string
+		want   time.Duration // 0: the usual pause
 	}
+	inBubbles(t, map[string]story{
+		"some seconds":           {503, []string{"Retry-After: 5"}, 5 * time.Second},
+		"another status":         {502, []string{"Retry-After: 5"}, 5 * time.Second},
+		"an hour":                {503, []string{"Retry-After: 3600"}, 16 * time.Second},
+		"a billion":              {503, []string{"Retry-After: 1000000000"}, 16 * time.Second},
+		"less than the pause":    {503, []string{"Retry-After: 0"}, 0},
+		"negative":               {503, []string{"Retry-After: -3"}, 0},
+		"a date, no Date header": {503, []string{"Retry-After: Wed, 21 Oct 2026 07:28:00 GMT"}, 0},
+		"a date":                 {503, []string{"Retry-After: Tue, 02 Aug 2016 21:23:46 GMT", date}, 4 * time.Second},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(c.status, "", c.header...), answer(http.StatusOK, ""))
+		sent := send(newTransport(t, below), getChannel(t))
+		assertStatus(t, http.StatusOK, sent)
+		if c.want == 0 {
+			assert.InDelta(t, 0.5, sent.took.Seconds(), 0.125)
+		} else {
+			assert.Equal(t, c.want, sent.took)
+		}
+	})
 }
 
 func TestRetriesEndWithTheirTime(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	everySecond, unbounded := httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0)
+	type story struct {
 		options []httpclient.Option
 		takes   time.Duration
 		sent    int
-	}{
-		"two minutes":               {nil, 0, 12},
-		"less than the first pause": {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
-		"attempts count": {
-			[]httpclient.Option{httpclient.WithBackoff(time.Second, time.Second)}, 13500 * time.Millisecond, 9,
-		},
-		"the last one may overshoot": {[]httpclient.Option{
-			httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0),
-		}, 118 * time.Second, 2},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, "last"))
-			below.takes = c.takes
-			sent := send(newTransport(t, below, append(c.options, httpclient.WithRetries(20))...), getChannel(t))
-			assertStatus(t, http.StatusBadGateway, sent)
-			assert.Equal(t, "last", sent.body)
-			assert.Len(t, below.requests(), c.sent)
-		})
 	}
+	inBubbles(t, map[string]story{
+		"two minutes":                {nil, 0, 12},
+		"less than the first pause":  {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
+		"attempts count":             {[]httpclient.Option{everySecond}, 13500 * time.Millisecond, 9},
+		"the last one may overshoot": {[]httpclient.Option{everySecond, unbounded}, 118 * time.Second, 2},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, "last"))
+		below.takes = c.takes
+		sent := send(newTransport(t, below, append(c.options, httpclient.WithRetries(20))...), getChannel(t))
+		assertStatus(t, http.StatusBadGateway, sent)
+		assert.Equal(t, "last", sent.body)
+		assert.Len(t, below.requests(), c.sent)
+	})
 }
 
-func TestTheTimeForRetriesBeginsWithTheFirstAttemptThatFails(t *testing.T) {
+// A retry waits for its limits, too. The two minutes for retries bound that wait unless a 429 asks for it; the
+// caller's own bounds go before.
+func TestARetryWaitsForItsLimits(t *testing.T) {
+	bad, ok := answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done")
+	oneLeft := answer(http.StatusOK, "",
+		limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
+	nonce := func(t *testing.T) *http.Request {
+		return newRequest(t, http.MethodPost, messages, `{"content":"hello","nonce":"1","enforce_nonce":true}`)
+	}
+	type story struct {
+		before   responder // answers a request that is sent before; nil: none
+		request  func(t *testing.T) *http.Request
+		answers  []responder
+		options  []httpclient.Option
+		deadline time.Duration
+		sent     int // attempts of the request
+		is       error
+		tooLong  bool
+		most     time.Duration // 0: any
+	}
+	inBubbles(t, map[string]story{
+		"the first failure begins the time": {
+			before: usedUp(2, 3*time.Minute), request: getChannel, answers: answers(bad, ok), sent: 2,
+		},
+		"the time passes in the queue": {
+			before: usedUp(1, 3*time.Minute), request: getChannel, answers: answers(bad, usedUp(1, 3*time.Minute)),
+			sent: 1, is: httpclient.ErrMaxRetryDuration, tooLong: true,
+		},
+		"a 429 after a failure": {request: getChannel, answers: answers(bad, refuse("user", "150"), ok), sent: 3},
+		"Discord remembers a nonce for minutes only": {
+			request: nonce, answers: answers(bad, refuse("shared", "150"), ok), sent: 2, is: httpclient.ErrMaxRetryDuration,
+			tooLong: true,
+		},
+		"a 429 before the failure: the message was not created": {
+			request: newMessage, answers: answers(refuse("user", "150"), fail(lostConnection()), ok),
+			options: []httpclient.Option{httpclient.WithNonce()}, sent: 3,
+		},
+		"longer than the max rate limit": {
+			before: oneLeft, request: getChannel, answers: answers(bad, ok),
+			options: []httpclient.Option{httpclient.WithMaxRateLimit(10 * time.Second)}, sent: 1, tooLong: true,
+			most: 2 * time.Second,
+		},
+		"longer than the caller's deadline": {
+			before: oneLeft, request: getChannel, answers: answers(bad, ok), deadline: 20 * time.Second,
+			sent: 1, is: context.DeadlineExceeded, tooLong: true,
+		},
+	}, func(t *testing.T, c story) {
+		below := newScript(c.answers...)
+		if c.before != nil {
+			below = newScript(append(answers(c.before), c.answers...)...)
+		}
+		transport := newTransport(t, below, c.options...)
+		if c.before != nil {
+			assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+			c.sent++
+		}
+		r := c.request(t)
+		if c.deadline > 0 {
+			r = r.WithContext(within(t, c.deadline))
+		}
+		sent := send(transport, r).wait()
+		assert.Len(t, below.requests(), c.sent)
+		if !c.tooLong {
+			assertStatus(t, http.StatusOK, sent)
+			assert.Equal(t, "done", sent.body)
+			return
+		}
+		errorAs[*ratelimits.TooLongError](t, sent.err)
+		if c.is != nil {
+			assert.ErrorIs(t, sent.err, c.is)
+		}
+		if c.is != httpclient.ErrMaxRetryDuration {
+			assert.NotErrorIs(t, sent.err, httpclient.ErrMaxRetryDuration)
+		}
+		if c.most > 0 {
+			assert.Less(t, sent.took, c.most)
+		}
+	})
+}
+
+// slow is a limiter that lets the second request wait for three minutes without predicting it.
+type slow struct{ turnstile }
+
+func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	if len(l.asked) == 1 {
+		time.Sleep(3 * time.Minute)
+	}
+	return l.turnstile.AcquireRequest(context.WithoutCancel(ctx), r)
+}
+
+func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "",
-			limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 180")...),
-			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done"))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		queued := send(transport, getChannel(t))
-		assertStatus(t, http.StatusOK, queued)
-		assert.Greater(t, queued.took, 3*time.Minute)
-		assert.Len(t, below.requests(), 3)
+		var bodies ledger
+		limiter := new(slow)
+		below := newScript(answer(http.StatusBadGateway, ""))
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
+		r := newRequest(t, http.MethodPut, channel, "")
+		r.GetBody = func() (io.ReadCloser, error) { return bodies.open(strings.NewReader("{}")), nil }
+		r.Body, _ = r.GetBody()
+		require.ErrorIs(t, send(transport, r).wait().err, httpclient.ErrMaxRetryDuration)
+		assert.Len(t, below.requests(), 1)
+		require.Len(t, limiter.ended, 2)
+		assert.False(t, limiter.ended[1].sent)
+		bodies.assertClosed(t)
 	})
 }
 
 func TestAPauseThatEndsAfterTheDeadlineIsNotBegun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusBadGateway, "sorry"))
-		transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		sent := send(transport, getChannel(t).WithContext(ctx))
+		transport := newTransport(t, newScript(answer(http.StatusBadGateway, "sorry")),
+			httpclient.WithBackoff(10*time.Second, 0))
+		sent := send(transport, getChannel(t).WithContext(within(t, 3*time.Second)))
 		assertStatus(t, http.StatusBadGateway, sent)
 		assert.Equal(t, "sorry", sent.body)
 		assert.Zero(t, sent.took)
@@ -166,37 +244,25 @@ func TestAPauseThatEndsAfterTheDeadlineIsNotBegun(t *testing.T) {
 }
 
 func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		end  func(t *testing.T, r *http.Request, transport *httpclient.Transport) *http.Request
-		want error
-	}{
-		"cancelled": {func(t *testing.T, r *http.Request, _ *httpclient.Transport) *http.Request {
+	ends := map[string]error{"cancelled": context.Canceled, "closed": buckets.ErrClosed}
+	inBubbles(t, ends, func(t *testing.T, want error) {
+		for _, failure := range answers(answer(http.StatusBadGateway, ""), fail(lostConnection())) {
+			below := newScript(failure)
+			transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
 			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(3*time.Second, cancel)
-			return r.WithContext(ctx)
-		}, context.Canceled},
-		"closed": {func(_ *testing.T, r *http.Request, transport *httpclient.Transport) *http.Request {
-			time.AfterFunc(3*time.Second, func() { transport.Close() })
-			return r
-		}, buckets.ErrClosed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for failure, below := range map[string]*script{
-				"server error": newScript(answer(http.StatusBadGateway, "")), "lost": newScript(fail(lostConnection())),
-			} {
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
-					paused := send(transport, c.end(t, getChannel(t), transport)).wait()
-					assert.ErrorIs(t, paused.err, c.want, failure)
-					assert.Equal(t, 3*time.Second, paused.took)
-					time.Sleep(time.Minute)
-					assert.Len(t, below.requests(), 1)
-				})
+			defer cancel()
+			end := cancel
+			if want == buckets.ErrClosed {
+				end = func() { transport.Close() }
 			}
-		})
-	}
+			time.AfterFunc(3*time.Second, end)
+			paused := send(transport, getChannel(t).WithContext(ctx)).wait()
+			assert.ErrorIs(t, paused.err, want)
+			assert.Equal(t, 3*time.Second, paused.took)
+			time.Sleep(time.Minute)
+			assert.Len(t, below.requests(), 1)
+		}
+	})
 }
 
 // A request must not be repeated if its failure came from the caller's context or from Close.
@@ -205,9 +271,7 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 		below := newScript(answer(http.StatusOK, ""))
 		below.takes = 10 * time.Second
 		transport := newTransport(t, below)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		late := send(transport, getChannel(t).WithContext(ctx)).wait()
+		late := send(transport, getChannel(t).WithContext(within(t, time.Second))).wait()
 		assert.ErrorIs(t, late.err, context.DeadlineExceeded)
 		assert.NotErrorAs(t, late.err, new(*httpclient.RetryError))
 		assert.Equal(t, time.Second, late.took)
@@ -222,16 +286,100 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 	})
 }
 
-// The time that a retry spends in the queue counts toward the time for retries.
-func TestNoAttemptIsBegunAfterTheTimeForRetries(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		full := answer(http.StatusOK, "",
-			limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)
-		below := newScript(full, answer(http.StatusBadGateway, ""), full)
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		send(transport, getChannel(t)).wait()
-		sent := below.requests()
-		assert.LessOrEqual(t, sent[len(sent)-1].at.Sub(sent[1].at), 2*time.Minute)
+// Each failure takes the bucket's last permit. Only a request that was never sent gives its permit back.
+func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
+	type story struct {
+		failure responder
+		method  string
+		waits   bool // for the next window
+		lost    uint64
+	}
+	inBubbles(t, map[string]story{
+		"no connection": {fail(noConnection()), http.MethodPatch, false, 0},
+		// net/http may have sent a GET before the error that it reports.
+		"no connection, a GET": {fail(noConnection()), http.MethodGet, true, 1},
+		"lost":                 {fail(lostConnection()), http.MethodGet, true, 1},
+		"server error":         {answer(http.StatusBadGateway, ""), http.MethodGet, true, 0},
+	}, func(t *testing.T, c story) {
+		oneLeft := limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")
+		transport := newTransport(t, newScript(answer(http.StatusOK, "", oneLeft...), c.failure, answer(http.StatusOK, "")))
+		request := func() *http.Request {
+			r := newRequest(t, c.method, channel, "")
+			return r.WithContext(httpclient.ContextWithRetryMode(t.Context(), httpclient.UnsafeRetries))
+		}
+		assertStatus(t, http.StatusOK, send(transport, request()))
+		sent := send(transport, request())
+		assertStatus(t, http.StatusOK, sent)
+		if c.waits {
+			assert.InDelta(t, 60, sent.took.Seconds(), 1)
+		} else {
+			assert.InDelta(t, 0.5, sent.took.Seconds(), 0.126)
+		}
+		assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
 	})
+}
+
+// The bucket allows one request in ten seconds. The second request fails or is refused. Like the others it waits for
+// the next window, but is sent before the requests that came after it.
+func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
+	inBubbles(t, map[string]responder{
+		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),
+	}, func(t *testing.T, failure responder) {
+		full := usedUp(1, 10*time.Second)
+		below := newScript(full, failure, full)
+		below.takes = 10 * time.Millisecond
+		transport := newTransport(t, below)
+		var calls []*call
+		for i := range 6 {
+			calls = append(calls, send(transport, newRequest(t, http.MethodPut, channel, strconv.Itoa(i+1))))
+			synctest.Wait()
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		order := ""
+		for _, s := range below.requests() {
+			order += s.body
+		}
+		assert.Equal(t, "1223456", order)
+	})
+}
+
+func TestNothingIsHeldDuringAPause(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		below := responder(func(r *http.Request) (*http.Response, error) {
+			return answer(map[string]int{http.MethodPut: http.StatusBadGateway, http.MethodGet: http.StatusOK}[r.Method], "")(r)
+		})
+		transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 10*time.Second))
+		paused := send(transport, newRequest(t, http.MethodPut, channel, "failed"))
+		synctest.Wait()
+		assertNothingHeld(t, transport)
+		other := send(transport, getChannel(t))
+		assertStatus(t, http.StatusOK, other)
+		assert.Zero(t, other.took)
+		assertStatus(t, http.StatusBadGateway, paused)
+	})
+}
+
+func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, &net.OpError{Op: "dial", Err: r.Context().Err()}
+		}))
+		err := send(transport, newMessage(t).WithContext(within(t, time.Second))).wait().err
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorAs(t, err, new(*httpclient.RetryError))
+		assert.Zero(t, transport.Manager().Stats().Lost)
+	})
+}
+
+// A failed attempt is repeated, so nothing needs the body of its response. The transport must not wait for it.
+func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
+	inBubbles(t, map[string]time.Duration{"by default": httpclient.DefaultAttemptTimeout, "without a bound": 0},
+		func(t *testing.T, timeout time.Duration) {
+			below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
+			transport := newTransport(t, below, httpclient.WithAttemptTimeout(timeout))
+			sent := send(transport, getChannel(t).WithContext(within(t, time.Minute))).wait()
+			assertStatus(t, http.StatusOK, sent)
+			assert.LessOrEqual(t, sent.took, 16*time.Second)
+		})
 }

@@ -1,15 +1,20 @@
 package httpclient_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,7 +22,6 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const channel = "/api/v10/channels/1"
@@ -31,15 +35,14 @@ func getChannel(t *testing.T) *http.Request {
 func lostConnection() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
 }
+
 func noConnection() error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 }
 
 func TestOnlyStatusesThatWillPassAreRepeated(t *testing.T) {
-	t.Parallel()
-	passing := map[int]bool{500: true, 502: true, 503: true, 504: true, 520: true, 521: true, 522: true, 523: true,
-		524: true, 529: true}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		passing := []int{500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
 		for status := 200; status < 1000; status++ {
 			if status == http.StatusTooManyRequests {
 				continue
@@ -47,7 +50,7 @@ func TestOnlyStatusesThatWillPassAreRepeated(t *testing.T) {
 			below := newScript(answer(status, ""), answer(http.StatusOK, ""))
 			transport := httpclient.NewTransport(httpclient.WithBase(below))
 			c := send(transport, getChannel(t))
-			if passing[status] {
+			if slices.Contains(passing, status) {
 				assertStatus(t, http.StatusOK, c)
 				assert.Len(t, below.requests(), 2, "status %d", status)
 			} else {
@@ -62,83 +65,190 @@ func TestOnlyStatusesThatWillPassAreRepeated(t *testing.T) {
 }
 
 func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
-	t.Parallel()
-	failures := map[string]func(*http.Request) (*http.Response, error){
-		"a server error":       answer(http.StatusBadGateway, "<html>"),
-		"a lost connection":    fail(lostConnection()),
-		"the end of a stream":  fail(io.EOF),
-		"half an answer":       fail(io.ErrUnexpectedEOF),
-		"an unknown error":     fail(errors.New("http2: stream closed")),
-		"no connection at all": fail(noConnection()),
-		"no proxy":             fail(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New("connection refused")}),
-		"a wrapped one":        fail(&url.Error{Op: "Get", URL: "http://proxy", Err: noConnection()}),
+	type story struct {
+		failure   responder
+		neverSent bool
 	}
-	neverSent := map[string]bool{"no connection at all": true, "no proxy": true, "a wrapped one": true}
-	for method, safe := range map[string]bool{
-		"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true,
-		http.MethodDelete: true,
-		http.MethodPost:   false, http.MethodPatch: false,
-	} {
-		for name, failure := range failures {
-			inBubble(t, method+" after "+name, func(t *testing.T) {
-				below := newScript(failure, answer(http.StatusOK, "done"))
-				transport := newTransport(t, below)
-				r := newRequest(t, method, channel, "")
-				r.Method = method
-				c := send(transport, r).wait()
-				if safe || neverSent[name] {
-					assertStatus(t, http.StatusOK, c)
-					assert.Equal(t, "done", c.body)
-					assert.Len(t, below.requests(), 2)
-					assert.InDelta(t, 0.5, c.took.Seconds(), 0.126)
-					return
-				}
-				assert.Len(t, below.requests(), 1)
-				assert.Zero(t, c.took)
-				if c.err != nil { // the error is not wrapped, because nothing was repeated
-					assert.NotErrorAs(t, c.err, new(*httpclient.RetryError))
-					_, want := failure(r)
-					assert.ErrorContains(t, c.err, want.Error())
-					return
-				}
-				assertStatus(t, http.StatusBadGateway, c)
-				assert.Equal(t, "<html>", c.body)
-			})
+	inBubbles(t, map[string]story{
+		"a server error":       {answer(http.StatusBadGateway, "<html>"), false},
+		"a lost connection":    {fail(lostConnection()), false},
+		"the end of a stream":  {fail(io.EOF), false},
+		"half an answer":       {fail(io.ErrUnexpectedEOF), false},
+		"an unknown error":     {fail(errors.New("http2: stream closed")), false},
+		"no connection at all": {fail(noConnection()), true},
+		"no proxy":             {fail(&net.OpError{Op: "proxyconnect", Err: errors.New("connection refused")}), true},
+		"a wrapped one":        {fail(&url.Error{Op: "Get", URL: "http://proxy", Err: noConnection()}), true},
+	}, func(t *testing.T, c story) {
+		for method, safe := range map[string]bool{
+			"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true,
+			http.MethodDelete: true, http.MethodPost: false, http.MethodPatch: false,
+		} {
+			below := newScript(c.failure, answer(http.StatusOK, "done"))
+			r := newRequest(t, method, channel, "")
+			r.Method = method
+			sent := send(newTransport(t, below), r).wait()
+			if safe || c.neverSent {
+				assertStatus(t, http.StatusOK, sent)
+				assert.Equal(t, "done", sent.body)
+				assert.Len(t, below.requests(), 2, method)
+				assert.InDelta(t, 0.5, sent.took.Seconds(), 0.126)
+				continue
+			}
+			assert.Len(t, below.requests(), 1, method)
+			assert.Zero(t, sent.took)
+			if sent.err != nil { // the error is not wrapped, because nothing was repeated
+				assert.NotErrorAs(t, sent.err, new(*httpclient.RetryError))
+				_, want := c.failure(r)
+				assert.Equal(t, want, sent.err)
+				continue
+			}
+			assertStatus(t, http.StatusBadGateway, sent)
+			assert.Equal(t, "<html>", sent.body)
 		}
+	})
+}
+
+// assertRepeated asserts whether a request is repeated after each failure that may come after Discord has processed it.
+func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...httpclient.Option) {
+	t.Helper()
+	for name, failure := range map[string]responder{
+		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "silent": silence,
+	} {
+		below := newScript(failure, answer(http.StatusOK, "done"))
+		c := send(newTransport(t, below, options...), r()).wait()
+		if !want {
+			assert.Len(t, below.requests(), 1, name)
+			assert.NotEqual(t, "done", c.body, name)
+			continue
+		}
+		assertStatus(t, http.StatusOK, c)
+		sent := below.requests()
+		require.Len(t, sent, 2, name)
+		assert.Equal(t, sent[0].body, sent[1].body, name)
 	}
 }
 
+func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
+	in := func(mode httpclient.RetryMode) func(context.Context) context.Context {
+		return func(ctx context.Context) context.Context { return httpclient.ContextWithRetryMode(ctx, mode) }
+	}
+	with, without, safely := in(httpclient.UnsafeRetries), in(httpclient.NoRetries), in(httpclient.SafeRetries)
+	plain := func(ctx context.Context) context.Context { return ctx }
+	withoutWith := func(ctx context.Context) context.Context { return with(without(ctx)) }
+	withWithout := func(ctx context.Context) context.Context { return without(with(ctx)) }
+	maxWait := func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) }
+	unsafe := []httpclient.Option{httpclient.WithRetryMode(httpclient.UnsafeRetries)}
+	never := []httpclient.Option{httpclient.WithRetryMode(httpclient.NoRetries)}
+	type story struct {
+		context func(context.Context) context.Context
+		options []httpclient.Option
+		post    bool // POST and PATCH are repeated
+		put     bool // PUT and GET are repeated
+	}
+	inBubbles(t, map[string]story{
+		"nothing":                           {plain, nil, false, true},
+		"by the context":                    {with, nil, true, true},
+		"by the option":                     {plain, unsafe, true, true},
+		"by both":                           {with, unsafe, true, true},
+		"not by the context":                {without, nil, false, false},
+		"not by the context, by the option": {without, unsafe, false, false},
+		"not by the option":                 {plain, never, false, false},
+		"by the context, not by the option": {with, never, true, true},
+		"safely by the context":             {safely, unsafe, false, true},
+		"safely by the context, not else":   {safely, never, false, true},
+		"an unknown mode of the context":    {in(7), unsafe, false, true},
+		"an unknown mode of the option":     {plain, []httpclient.Option{httpclient.WithRetryMode(-1)}, false, true},
+		"the context's last option":         {withoutWith, nil, true, true},
+		"the context's last option, not":    {withWithout, unsafe, false, false},
+		"with a max wait as well":           {maxWait, nil, true, true},
+		"but not at all":                    {with, append(unsafe, httpclient.WithRetries(0)), false, false},
+	}, func(t *testing.T, c story) {
+		for method, want := range map[string]bool{
+			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,
+		} {
+			assertRepeated(t, want, func() *http.Request {
+				return newRequest(t, method, channel, `{"name":"new"}`).WithContext(c.context(t.Context()))
+			}, c.options...)
+		}
+	})
+}
+
+func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
+	const nonce = `{"content":"hello","nonce":"abc","enforce_nonce":true}`
+	// It is not known what Discord does with a nonce in a form with files.
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	require.NoError(t, w.WriteField("payload_json", nonce))
+	require.NoError(t, w.Close())
+	type story struct {
+		path, body string
+		change     func(*http.Request)
+		want       bool
+	}
+	inBubbles(t, map[string]story{
+		"text":                      {messages, nonce, nil, true},
+		"number":                    {messages, `{"nonce":7,"enforce_nonce":true}`, nil, true},
+		"kept in memory":            {messages, nonce, func(r *http.Request) { r.GetBody = nil }, true},
+		"without a version":         {"/api/channels/1/messages", nonce, nil, true},
+		"not enforced":              {messages, `{"nonce":"abc","enforce_nonce":false}`, nil, false},
+		"no enforce_nonce":          {messages, `{"nonce":"abc"}`, nil, false},
+		"no nonce":                  {messages, `{"enforce_nonce":true}`, nil, false},
+		"an empty nonce":            {messages, `{"nonce":"","enforce_nonce":true}`, nil, false},
+		"null":                      {messages, `{"nonce":null,"enforce_nonce":true}`, nil, false},
+		"other case of names":       {messages, `{"Nonce":"abc","ENFORCE_NONCE":true}`, nil, false},
+		"enforce_nonce as a string": {messages, `{"nonce":"abc","enforce_nonce":"true"}`, nil, false},
+		"inside an object":          {messages, `{"message":` + nonce + `}`, nil, false},
+		"in a list":                 {messages, `[` + nonce + `]`, nil, false},
+		"not JSON":                  {messages, `nonce=abc&enforce_nonce=true`, nil, false},
+		"no body":                   {messages, ``, nil, false},
+		"cannot be sent again":      {messages, nonce, func(r *http.Request) { unreplayable(r, r.Body, 1<<30) }, false},
+		"a form": {messages, form.String(), func(r *http.Request) {
+			r.Header.Set("Content-Type", w.FormDataContentType())
+		}, false},
+		"a webhook":              {webhook, nonce, nil, false},
+		"an interaction":         {followUp, nonce, nil, false},
+		"a callback":             {callback, nonce, nil, false},
+		"another route":          {channel + "/threads", nonce, nil, false},
+		"the edit of a message":  {edited, nonce, func(r *http.Request) { r.Method = http.MethodPatch }, false},
+		"a route without nonces": {messages + "/bulk-delete", nonce, nil, false},
+	}, func(t *testing.T, c story) {
+		assertRepeated(t, c.want, func() *http.Request {
+			r := newRequest(t, http.MethodPost, c.path, c.body)
+			if c.change != nil {
+				c.change(r)
+			}
+			return r
+		})
+	})
+}
+
 func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		options []httpclient.Option
 		sent    int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"by default":           {nil, 4},
 		"never":                {[]httpclient.Option{httpclient.WithRetries(0)}, 1},
 		"negative":             {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
 		"once":                 {[]httpclient.Option{httpclient.WithRetries(1)}, 2},
 		"more than by default": {[]httpclient.Option{httpclient.WithRetries(6)}, 7},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, "gateway"))
-			assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
-			assert.Len(t, below.requests(), c.sent)
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, "gateway"))
+		assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
+		assert.Len(t, below.requests(), c.sent)
 
-			lost := lostConnection()
-			below = newScript(fail(lost))
-			err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
-			require.ErrorIs(t, err, lost)
-			assert.Len(t, below.requests(), c.sent)
-			var vain *httpclient.RetryError
-			if c.sent == 1 {
-				assert.False(t, errors.As(err, &vain), "no RetryError, because nothing was repeated")
-				return
-			}
-			require.ErrorAs(t, err, &vain)
-			assert.Equal(t, c.sent, vain.Attempts)
-		})
-	}
+		lost := lostConnection()
+		below = newScript(fail(lost))
+		err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
+		require.ErrorIs(t, err, lost)
+		assert.Len(t, below.requests(), c.sent)
+		if c.sent == 1 {
+			assert.NotErrorAs(t, err, new(*httpclient.RetryError), "nothing was repeated")
+		} else {
+			assert.Equal(t, c.sent, errorAs[*httpclient.RetryError](t, err).Attempts)
+		}
+	})
 }
 
 func TestTheLastResponseIsReturnedWhole(t *testing.T) {
@@ -146,10 +256,8 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 		var bodies ledger
 		page := strings.Repeat("bad gateway ", 10_000)
 		below := newScript(answerWith(http.StatusBadGateway,
-			func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
-			"Anything: else", "Retry-After: 1"))
-		response, err := newTransport(t, below).RoundTrip(getChannel(t))
-		require.NoError(t, err)
+			func() io.ReadCloser { return bodies.open(strings.NewReader(page)) }, "Anything: else", "Retry-After: 1"))
+		response := roundTrip(t, newTransport(t, below), getChannel(t))
 		require.Len(t, below.requests(), 4)
 		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
 		assert.Equal(t, http.Header{"Anything": {"else"}, "Retry-After": {"1"}}, response.Header)
@@ -163,61 +271,66 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 }
 
 func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
-	t.Parallel()
 	lost := lostConnection()
 	once := func(r *http.Request) { unreplayable(r, strings.NewReader("hello"), -1) }
-	for name, c := range map[string]struct {
+	noBuffer := []httpclient.Option{eachBody(0)}
+	type story struct {
+		answers  []responder
 		options  []httpclient.Option
 		change   func(*http.Request)
-		takes    time.Duration
 		attempts int
-		reason   error
+		reason   error // nil: that it would fail again, or may have been processed
 		timeout  bool
-	}{
-		"used up":       {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
-		"took too long": {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
+	}
+	inBubbles(t, map[string]story{
+		"used up":       {answers: answers(fail(lost)), attempts: 4, reason: httpclient.ErrRetriesUsedUp},
+		"took too long": {answers: answers(silence), attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
 		"out of time": {
-			options:  []httpclient.Option{httpclient.WithBackoff(90*time.Second, 90*time.Second)},
+			answers: answers(fail(lost)), options: []httpclient.Option{httpclient.WithBackoff(90*time.Second, 0)},
 			attempts: 2, reason: httpclient.ErrMaxRetryDuration,
 		},
 		"not repeatable": {
-			options: []httpclient.Option{eachBody(0)}, change: once, attempts: 1,
-			reason: httpclient.ErrNotRepeatable,
+			answers: answers(fail(lost)), options: noBuffer, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable,
 		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := newScript(fail(lost))
-			below.takes = c.takes
-			transport := newTransport(t, below, c.options...)
-			r := newRequest(t, http.MethodPut, channel+"/pins/2", "hello")
-			if c.change != nil {
-				c.change(r)
-			}
-			err := send(transport, r).wait().err
-			var vain *httpclient.RetryError
-			require.ErrorAs(t, err, &vain)
-			assert.Equal(t, "PUT /channels/{channel_id}/pins/{message_id}", vain.Route)
-			assert.Equal(t, c.attempts, vain.Attempts)
-			assert.Len(t, below.requests(), c.attempts)
+		"not repeatable, no connection": {
+			answers: answers(fail(errors.Join(noConnection(), lost))), options: noBuffer, change: once,
+			attempts: 1, reason: httpclient.ErrNotRepeatable,
+		},
+		"lost after a repetition that did no harm": {
+			answers:  answers(fail(noConnection()), fail(lost)),
+			change:   func(r *http.Request) { r.Method = http.MethodPost },
+			attempts: 2,
+		},
+		"an error that will not pass": {
+			answers:  answers(fail(lost), fail(errors.Join(x509.UnknownAuthorityError{}, lost)), answer(http.StatusOK, "")),
+			attempts: 2,
+		},
+	}, func(t *testing.T, c story) {
+		below := newScript(c.answers...)
+		r := newRequest(t, http.MethodPut, channel+"/pins/2", "hello")
+		if c.change != nil {
+			c.change(r)
+		}
+		err := send(newTransport(t, below, c.options...), r).wait().err
+		vain := errorAs[*httpclient.RetryError](t, err)
+		assert.Equal(t, r.Method+" /channels/{channel_id}/pins/{message_id}", vain.Route)
+		assert.Equal(t, c.attempts, vain.Attempts)
+		assert.Len(t, below.requests(), c.attempts)
+		assert.Equal(t, c.timeout, vain.Timeout())
+		if c.reason != nil {
 			assert.Equal(t, c.reason, vain.Reason)
-			assert.Equal(t, c.timeout, vain.Timeout())
-			assert.ErrorIs(t, err, c.reason)
-			assert.ErrorIs(t, err, vain.Err)
-			if c.timeout {
-				assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
-			} else {
-				assert.ErrorIs(t, err, lost)
-			}
-			for _, part := range []string{vain.Route, c.reason.Error(), vain.Err.Error()} {
-				assert.ErrorContains(t, err, part)
-			}
-
-			_, err = (&http.Client{Transport: transport}).Do(getChannel(t))
-			var outer *url.Error
-			require.ErrorAs(t, err, &outer)
-			assert.Equal(t, c.timeout, outer.Timeout())
-		})
-	}
+		}
+		assert.ErrorIs(t, err, vain.Reason)
+		assert.ErrorIs(t, err, vain.Err)
+		if c.timeout {
+			assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+		} else {
+			assert.ErrorIs(t, err, lost)
+		}
+		for _, part := range []string{vain.Route, vain.Reason.Error(), vain.Err.Error()} {
+			assert.ErrorContains(t, err, part)
+		}
+	})
 }
 
 // The server has closed, so nothing listens at its address.
@@ -226,99 +339,118 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
-	dials := 0
-	below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials++
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}}
-	transport := newTransport(t, below, append(anyHost, httpclient.WithBackoff(time.Microsecond, time.Microsecond))...)
-	r := newMessage(t)
-	r.URL.Scheme, r.URL.Host = "http", listener.Addr().String()
-	_, err = transport.RoundTrip(r)
-	var vain *httpclient.RetryError
-	require.ErrorAs(t, err, &vain)
-	assert.Equal(t, 4, vain.Attempts)
-	assert.Equal(t, 4, dials)
+	var count atomic.Int32
+	options := append(anyHost, httpclient.WithBackoff(time.Microsecond, time.Microsecond))
+	transport := newTransport(t, attempts(new(http.Transport), &count), options...)
+	_, err = transport.RoundTrip(to(t, "http://"+listener.Addr().String(), newMessage(t)))
+	assert.Equal(t, 4, errorAs[*httpclient.RetryError](t, err).Attempts)
+	assert.EqualValues(t, 4, count.Load())
 	assert.Zero(t, transport.Manager().Stats().Lost)
 }
 
-// A retry must not wait longer than the max rate limit, even if there is more time for retries.
-func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
+func TestContextWithoutRetryHoldsForConnectionsThatDidNotComeAbout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		full := answer(http.StatusOK, "",
-			limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
-		below := newScript(full, answer(http.StatusBadGateway, ""), full)
-		transport := newTransport(t, below, httpclient.WithMaxRateLimit(10*time.Second))
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		c := send(transport, getChannel(t)).wait() // this request takes the last permit; the next permit comes in a minute
-		assert.ErrorAs(t, c.err, new(*ratelimits.TooLongError))
-		assert.Less(t, c.took, 2*time.Second)
-		assert.Len(t, below.requests(), 2)
+		refused := noConnection()
+		below := newScript(fail(refused))
+		r := newMessage(t).WithContext(httpclient.ContextWithRetryMode(t.Context(), httpclient.NoRetries))
+		c := send(newTransport(t, below), r).wait()
+		assert.True(t, c.err == refused, "%v", c.err) //nolint:errorlint // the very same error
+		assert.Len(t, below.requests(), 1)
 	})
 }
 
-// A refusal is always repeated within the max rate limit, also when a failure came before.
-func TestARefusalAfterAFailureIsRepeatedWheneverItSays(t *testing.T) {
+func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusBadGateway, ""), refuse("user", "150"), answer(http.StatusOK, "done"))
-		sent := send(newTransport(t, below), getChannel(t)) // two minutes for retries, five for limits
+		below := newScript(refuse("user", "1"), refuse("shared", "1"), refuse("global", "1"), answer(http.StatusOK, ""))
+		r := newMessage(t).WithContext(httpclient.ContextWithRetryMode(t.Context(), httpclient.NoRetries))
+		sent := send(newTransport(t, below, httpclient.WithRetries(0)), r)
+		assertStatus(t, http.StatusOK, sent)
+		assertTook(t, 3*time.Second, sent.took)
+	})
+}
+
+func TestRefusalsAreNotCountedAsRetries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		no, bad := refuse("user", "1"), answer(http.StatusBadGateway, "")
+		below := newScript(no, no, no, bad, no, no, fail(errors.New("lost")), no, no, answer(http.StatusOK, "done"))
+		sent := send(newTransport(t, below, httpclient.WithRetries(2)), getChannel(t))
 		assertStatus(t, http.StatusOK, sent)
 		assert.Equal(t, "done", sent.body)
+		assert.Len(t, below.requests(), 10)
 	})
 }
 
-// If a retry would wait too long for the caller, the error must say that, not that the time for retries is over.
-func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(oneLeft(), answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		err := send(transport, getChannel(t).WithContext(ctx)).wait().err
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var vain *httpclient.RetryError
-		if errors.As(err, &vain) {
-			assert.NotEqual(t, httpclient.ErrMaxRetryDuration, vain.Reason)
-		}
-	})
-}
-
-// Discord remembers a nonce only for minutes. After that, a retry would create a second message.
-func TestANonceIsNotReliedOnForLong(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusBadGateway, ""), refuse("shared", "150"), answer(http.StatusOK, "twice"))
-		r := newRequest(t, http.MethodPost, messages, `{"content":"hello","nonce":"1","enforce_nonce":true}`)
-		err := send(newTransport(t, below), r).wait().err
-		require.ErrorIs(t, err, httpclient.ErrMaxRetryDuration)
-		assert.Len(t, below.requests(), 2)
-	})
-}
-
-// slow is a limiter that lets the second request wait for three minutes without predicting it.
-type slow struct{ turnstile }
-
-func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	if len(l.asked) == 1 {
-		time.Sleep(3 * time.Minute)
+func TestABodyIsRepeatedExactly(t *testing.T) {
+	content := strings.Repeat("0123456789", 100)
+	type story struct {
+		change func(*http.Request)
+		want   string
 	}
-	lease, err := l.turnstile.AcquireRequest(context.WithoutCancel(ctx), r)
-	return lease, err
+	inBubbles(t, map[string]story{
+		"by GetBody":                {func(*http.Request) {}, content},
+		"by GetBody, however large": {func(r *http.Request) { r.ContentLength = 1 << 40 }, content},
+		"kept in memory":            {func(r *http.Request) { unreplayable(r, r.Body, 1000) }, content},
+		"of unknown length":         {func(r *http.Request) { unreplayable(r, iotest.OneByteReader(r.Body), -1) }, content},
+		"empty, of unknown length":  {func(r *http.Request) { unreplayable(r, strings.NewReader(""), -1) }, ""},
+		"none":                      {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, ""},
+		"said to be none":           {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
+			answer(http.StatusOK, ""))
+		r := newRequest(t, http.MethodPut, channel+"/pins/2", content)
+		c.change(r)
+		var bodies ledger
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = bodies.open(r.Body)
+		}
+		length := r.ContentLength
+		if length < 0 { // the length is known once the body has been read
+			length = int64(len(c.want))
+		}
+		// The body is exactly as long as the bound.
+		assertStatus(t, http.StatusOK, send(newTransport(t, below, eachBody(1000)), r))
+		require.Len(t, below.requests(), 4)
+		for i, a := range below.requests() {
+			assert.Equal(t, c.want, a.body, "attempt %d", i)
+			assert.Equal(t, length, a.request.ContentLength, "attempt %d", i)
+		}
+		assert.Equal(t, bodies.opened.Load(), bodies.closed.Load())
+	})
 }
 
-func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
+func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAServerError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var bodies ledger
-		limiter := new(slow)
-		below := newScript(answer(http.StatusBadGateway, ""))
-		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
-		r := newRequest(t, http.MethodPut, channel, "")
-		r.GetBody = func() (io.ReadCloser, error) { return bodies.open(strings.NewReader("{}")), nil }
-		r.Body, _ = r.GetBody()
-		require.ErrorIs(t, send(transport, r).wait().err, httpclient.ErrMaxRetryDuration)
+		below := newScript(answer(http.StatusServiceUnavailable, "down"), answer(http.StatusOK, ""))
+		r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
+		bodies := track(r)
+		sent := send(newTransport(t, below, eachBody(7)), r)
+		assertStatus(t, http.StatusServiceUnavailable, sent)
+		assert.Equal(t, "down", sent.body)
 		assert.Len(t, below.requests(), 1)
-		require.Len(t, limiter.ended, 2)
-		assert.False(t, limiter.ended[1].sent)
+		bodies.assertClosed(t)
+	})
+}
+
+// The transport reads a body to find a nonce in it, but must not wait for a body that does not come or never ends.
+func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
+	inBubbles(t, map[string]func() io.ReadCloser{
+		"it does not come": func() io.ReadCloser { r, _ := io.Pipe(); return r },
+		"it does not end":  func() io.ReadCloser { return io.NopCloser(endless{}) },
+	}, func(t *testing.T, source func() io.ReadCloser) {
+		below := newScript(fail(lostConnection()))
+		r := newMessage(t)
+		var bodies ledger
+		r.GetBody = func() (io.ReadCloser, error) {
+			body := source()
+			return struct {
+				io.Reader
+				io.Closer
+			}{body, closers{bodies.open(nil), body}}, nil
+		}
+		sent := send(newTransport(t, below), r).wait()
+		assert.Error(t, sent.err)
+		assert.Less(t, sent.took, time.Second)
+		assert.Len(t, below.requests(), 1)
 		bodies.assertClosed(t)
 	})
 }

@@ -61,7 +61,7 @@ func drawPlay(t *rapid.T) play {
 		discordsim.Fixed(limit, period), discordsim.Sliding(limit, period), discordsim.Leaky(limit, period),
 	}[rapid.IntRange(0, 2).Draw(t, "kind")]
 	percent := func(name string) int { return rapid.SampledFrom([]int{0, 0, 10, 50}).Draw(t, name) }
-	worlds := drawnWorlds()
+	worlds := worldNames
 	if *onlyWorld != "" {
 		worlds = []string{*onlyWorld}
 	}

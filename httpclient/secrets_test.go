@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -72,7 +70,7 @@ func assertNoSecretIn(t *testing.T, values ...any) {
 func TestNoErrorContainsAToken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answer  func(*http.Request) (*http.Response, error)
+		answer  responder
 		options []buckets.Option
 		change  func(*http.Request)
 		again   bool  // the second request gets the error
@@ -170,84 +168,41 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 }
 
 // A transport below may put the address and the headers into its errors. If a server sends something that is no HTTP
-// response, net/http quotes it, and it may repeat the request.
+// response, net/http quotes it, and it may repeat the request. It sends the opaque part of a URL.
 func TestHooksAndLogsShowNoToken(t *testing.T) {
-	t.Parallel()
-	for kind, r := range secretRequests(t) {
-		inBubble(t, kind, func(t *testing.T) {
-			var events []any
-			var log bytes.Buffer
-			broken := errors.New("broken")
-			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-				return nil,
-					fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
-			}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
-				Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
-				Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
-				Done:     func(_ context.Context, e httpclient.DoneEvent) { events = append(events, e, &e, e.Err) },
-			}), httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-			r.URL.RawQuery = "signature=SeCrEt"
-			_, err := transport.RoundTrip(r)
-			require.ErrorIs(t, err, broken)
-			require.ErrorIs(t, events[len(events)-1].(error), broken)
-			assertNoSecretIn(t, events...)
-			assert.Contains(t, log.String(), "malformed HTTP response")
-			assertNoSecret(t, log.String())
-		})
+	requests := secretRequests(t)
+	for _, r := range requests {
+		r.URL.RawQuery = "signature=SeCrEt"
 	}
-}
-
-// net/http sends the opaque part of a URL, which contains the token here.
-func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
-	t.Parallel()
 	for _, opaque := range []string{
 		webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook,
 	} {
-		var seen error
-		hooks := httpclient.WithHooks(httpclient.Hooks{
-			Response: func(_ context.Context, e httpclient.ResponseEvent) { seen = e.Err },
-		})
-		transport := newTransport(t, newScript(fail(errors.New("no way for "+webhookSecret))), hooks)
-		r := as(newRequest(t, http.MethodPost, webhook, "{}"), "")
+		r := newRequest(t, http.MethodPost, webhook, "{}")
 		r.URL = &url.URL{Scheme: "https", Host: "discord.com", Opaque: opaque}
-		require.Error(t, send(transport, r).wait().err)
-		require.Error(t, seen)
-		assertRedacted(t, seen)
+		requests["opaque "+opaque] = as(r, bad)
 	}
-}
-
-func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
-	t.Parallel()
+	inBubbles(t, requests, func(t *testing.T, r *http.Request) {
+		var events []any
+		var log bytes.Buffer
+		broken := errors.New("broken")
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			return nil,
+				fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
+		}), httpclient.WithRetries(1), debugging(&log), httpclient.WithHooks(httpclient.Hooks{
+			Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
+			Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
+			Done:     func(_ context.Context, e httpclient.DoneEvent) { events = append(events, e, &e, e.Err) },
+		}))
+		_, err := transport.RoundTrip(r)
+		require.ErrorIs(t, err, broken)
+		seen := events[len(events)-1].(error)
+		require.ErrorIs(t, seen, broken)
+		assertRedacted(t, seen)
+		assertNoSecretIn(t, events...)
+		assert.Contains(t, log.String(), "malformed HTTP response")
+		assertNoSecret(t, log.String())
+	})
 	assertRedacted(t, httpclient.Redact(&url.Error{
 		Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret),
 	}))
-}
-
-// Requests of all kinds wait or are in flight while the manager is printed.
-func TestNoSnapshotContainsAToken(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
-		below.takes = time.Second
-		transport := newTransport(t, below)
-		var calls []*call
-		for range 3 {
-			for _, r := range secretRequests(t) {
-				calls = append(calls, send(transport, r))
-			}
-		}
-		for range 3 {
-			time.Sleep(900 * time.Millisecond)
-			snapshots := 0
-			for b := range transport.Manager().Buckets() {
-				snapshots++
-				assertNoSecretIn(t, b, &b)
-				assert.NotContains(t, b.Major, strings.ToLower(webhookSecret))
-			}
-			assert.NotZero(t, snapshots)
-			assertNoSecretIn(t, transport.Manager().Stats())
-		}
-		assertStatus(t, http.StatusOK, calls...)
-		synctest.Wait() // fmt reads fields without locks, so nothing may run
-		assertNoSecretIn(t, transport, transport.Manager())
-	})
 }

@@ -75,7 +75,7 @@ func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 // Between two attempts a request is not in the manager, neither waiting nor in flight.
 func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 	t.Parallel()
-	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+	for name, first := range map[string]responder{
 		"failed": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()),
 		"refused": refusal429(`{"retry_after":20}`, "X-RateLimit-Scope: shared"),
 	} {
@@ -85,9 +85,7 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 					httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))),
 					httpclient.WithBackoff(20*time.Second, 20*time.Second),
 				}
-				m := buckets.NewRESTBucketManager()
-				require.NoError(t, m.Start())
-				defer m.Close()
+				m := newManager(t)
 				switch limiter {
 				case "own manager":
 					options = append(options, httpclient.WithLimiter(m))
@@ -115,8 +113,7 @@ func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
 		transport := newTransport(t, below, httpclient.WithBackoff(time.Minute, time.Minute))
 		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
+		ctx := within(t, 10*time.Second)
 		s, other := shutDown(ctx, transport), shutDown(context.Background(), transport)
 		time.Sleep(10 * time.Second)
 		s.assertOver(t, context.DeadlineExceeded)
@@ -129,9 +126,7 @@ func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
 
 func TestCloseEndsAShutdown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		m := buckets.NewRESTBucketManager()
-		require.NoError(t, m.Start())
-		defer m.Close()
+		m := newManager(t)
 		for range 40 { // repeated, because any of the goroutines that Close wakes may run first
 			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m),
 				httpclient.WithBackoff(time.Minute, time.Minute))
@@ -169,3 +164,55 @@ func TestShutdownDoesNotWaitForARequestThatPanicked(t *testing.T) {
 		s.assertOver(t, nil)
 	})
 }
+
+func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := newDiscord(t, discordsim.Config{
+			Default: &discordsim.Rule{
+				Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}},
+			},
+		})
+		transport := newTransport(t, server.RoundTripper())
+		underWay := send(transport, newMessage(t))
+		synctest.Wait()
+		var waiting []*call
+		for range 3 { // these requests wait for the discovery of the route
+			waiting = append(waiting, send(transport, newMessage(t)))
+		}
+		time.Sleep(time.Second)
+
+		require.NoError(t, transport.Close())
+		synctest.Wait()
+		for _, c := range waiting {
+			require.True(t, c.over())
+			assert.ErrorIs(t, c.err, buckets.ErrClosed)
+			assertTook(t, time.Second, c.took)
+		}
+		assert.False(t, underWay.over(), "Close cut off a request in flight")
+		assertStatus(t, http.StatusOK, underWay)
+		assert.Equal(t, 1, server.Report().Requests)
+	})
+}
+
+func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
+	t.Parallel()
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")),
+		httpclient.WithLimiter(buckets.NewRESTBucketManager()))
+	_, err := transport.RoundTrip(newMessage(t))
+	assert.ErrorIs(t, err, buckets.ErrNotStarted)
+}
+
+func TestCloseIdleConnectionsReachesTheTransportBelow(t *testing.T) {
+	t.Parallel()
+	below := &idler{}
+	(&http.Client{Transport: newTransport(t, below)}).CloseIdleConnections()
+	assert.Equal(t, 1, below.closed)
+	assert.NotPanics(t, newTransport(t, newScript()).CloseIdleConnections, "the base has no CloseIdleConnections")
+}
+
+type idler struct {
+	http.RoundTripper
+	closed int
+}
+
+func (i *idler) CloseIdleConnections() { i.closed++ }

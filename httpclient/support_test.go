@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -41,6 +42,39 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { bubble(t, test) })
+}
+
+// inBubbles runs a test in virtual time for each row of a table, in parallel with others.
+func inBubbles[R any](t *testing.T, rows map[string]R, test func(t *testing.T, row R)) {
+	t.Helper()
+	t.Parallel()
+	for name, row := range rows {
+		inBubble(t, name, func(t *testing.T) { test(t, row) })
+	}
+}
+
+// within returns a context that ends after this time, at the latest with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// errorAs asserts that an error is or wraps an error of type E, and returns that one.
+func errorAs[E error](t *testing.T, err error) (found E) {
+	t.Helper()
+	require.ErrorAs(t, err, &found)
+	return found
+}
+
+// newManager returns a manager that has been started. It is closed when the test ends.
+func newManager(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
+	t.Helper()
+	manager := buckets.NewRESTBucketManager(options...)
+	require.NoError(t, manager.Start())
+	t.Cleanup(func() { assert.NoError(t, manager.Close()) })
+	return manager
 }
 
 // newTransport returns a transport that is closed when the test ends. By then no request may wait or be in flight.
@@ -115,6 +149,14 @@ func newMessage(t *testing.T) *http.Request {
 	return newRequest(t, http.MethodPost, messages, `{"content":"hello"}`)
 }
 
+// roundTrip sends a request, which must get a response.
+func roundTrip(t *testing.T, transport http.RoundTripper, r *http.Request) *http.Response {
+	t.Helper()
+	response, err := transport.RoundTrip(r)
+	require.NoError(t, err)
+	return response
+}
+
 // call is a request that runs in its own goroutine.
 type call struct {
 	done   chan struct{}
@@ -176,10 +218,15 @@ func assertTook(t *testing.T, want, took time.Duration) {
 	assert.LessOrEqual(t, took, want+slack)
 }
 
+// responder is a transport below that is a function.
+type responder func(*http.Request) (*http.Response, error)
+
+func (f responder) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // script is a transport below that gives one answer after another and records the requests. The last answer is
 // repeated.
 type script struct {
-	answers []func(*http.Request) (*http.Response, error)
+	answers []responder
 	takes   time.Duration
 
 	mu   sync.Mutex
@@ -193,7 +240,7 @@ type sent struct {
 	at      time.Time
 }
 
-func newScript(answers ...func(*http.Request) (*http.Response, error)) *script {
+func newScript(answers ...responder) *script {
 	return &script{answers: answers}
 }
 
@@ -221,6 +268,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r)
 }
 
+func answers(list ...responder) []responder { return list }
+
 // requests returns the requests that were sent.
 func (s *script) requests() []sent {
 	s.mu.Lock()
@@ -229,11 +278,11 @@ func (s *script) requests() []sent {
 }
 
 // answer returns a response with this status, body and header lines.
-func answer(status int, body string, header ...string) func(*http.Request) (*http.Response, error) {
+func answer(status int, body string, header ...string) responder {
 	return answerWith(status, func() io.ReadCloser { return io.NopCloser(strings.NewReader(body)) }, header...)
 }
 
-func answerWith(status int, body func() io.ReadCloser, header ...string) func(*http.Request) (*http.Response, error) {
+func answerWith(status int, body func() io.ReadCloser, header ...string) responder {
 	return func(r *http.Request) (*http.Response, error) {
 		h := make(http.Header)
 		for _, line := range header {
@@ -285,7 +334,7 @@ func (s *stalling) Close() error {
 // answerSlowly returns a response whose headers come at once and whose body comes after the delay, unless the request's
 // context ends before.
 func answerSlowly(status int, text string, delay time.Duration,
-	header ...string) func(*http.Request) (*http.Response, error) {
+	header ...string) responder {
 	return func(r *http.Request) (*http.Response, error) {
 		body := stall(delay, strings.NewReader(text))
 		body.context = r.Context()
@@ -294,14 +343,20 @@ func answerSlowly(status int, text string, delay time.Duration,
 }
 
 // refuse returns a 429 of Discord's API with this scope, which asks to wait so many seconds.
-func refuse(scope, seconds string) func(*http.Request) (*http.Response, error) {
+func refuse(scope, seconds string) responder {
 	return answer(http.StatusTooManyRequests,
 		`{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
 		"X-RateLimit-Scope: "+scope, "Retry-After: "+seconds, "Via: 1.1 google", "Content-Type: application/json")
 }
 
+// usedUp is a success that leaves nothing of a bucket with this limit until its reset.
+func usedUp(limit int, resetAfter time.Duration) responder {
+	return answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0", fmt.Sprint("X-RateLimit-Limit: ", limit),
+		fmt.Sprint("X-RateLimit-Reset-After: ", resetAfter.Seconds()))...)
+}
+
 // fail returns an error instead of a response.
-func fail(err error) func(*http.Request) (*http.Response, error) {
+func fail(err error) responder {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
@@ -312,6 +367,13 @@ type ledger struct{ opened, closed atomic.Int32 }
 func (l *ledger) open(content io.Reader) io.ReadCloser {
 	l.opened.Add(1)
 	return &entered{Reader: content, close: sync.OnceFunc(func() { l.closed.Add(1) })}
+}
+
+// track makes a ledger count the body of a request.
+func track(r *http.Request) *ledger {
+	l := new(ledger)
+	r.Body = l.open(r.Body)
+	return l
 }
 
 func (l *ledger) assertClosed(t *testing.T) {

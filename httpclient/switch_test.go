@@ -62,8 +62,7 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newUpgrade(t)
 			r.URL.Scheme, r.URL.Host = "http", server.Listener.Addr().String()
-			response, err := newTransport(t, new(http.Transport), append(options, anyHost...)...).RoundTrip(r)
-			require.NoError(t, err)
+			response := roundTrip(t, newTransport(t, new(http.Transport), append(options, anyHost...)...), r)
 			assertEcho(t, response, "hello")
 			assert.Implements(t, (*interface{ CloseWrite() error })(nil), response.Body, "as net/http gives it")
 			require.NoError(t, response.Body.Close())
@@ -74,8 +73,7 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 func TestNoTimeoutCutsAConnectionThatWasSwitched(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		transport := newTransport(t, newServer(t, echo))
-		response, err := transport.RoundTrip(newUpgrade(t).WithContext(parent))
-		require.NoError(t, err)
+		response := roundTrip(t, transport, newUpgrade(t).WithContext(parent))
 		assertNothingHeld(t, transport)
 		for range 3 {
 			time.Sleep(5 * time.Minute)
@@ -104,19 +102,18 @@ func TestWhatCanBeWrittenToIsReturnedAsItIs(t *testing.T) {
 			forEachParent(t, func(t *testing.T, parent context.Context) {
 				near, far := net.Pipe()
 				var body tied
-				transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+				transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 					body = tied{near, r.Context()}
 					return answerWith(status, func() io.ReadCloser { return body })(r)
 				}))
-				response, err := transport.RoundTrip(getChannel(t).WithContext(parent))
-				require.NoError(t, err)
+				response := roundTrip(t, transport, getChannel(t).WithContext(parent))
 				assert.Equal(t, body, response.Body)
 				go func() {
 					time.Sleep(20 * time.Minute)
 					_, _ = io.WriteString(far, "late")
 				}()
 				p := make([]byte, 4)
-				_, err = io.ReadFull(response.Body, p)
+				_, err := io.ReadFull(response.Body, p)
 				require.NoError(t, err)
 				assert.Equal(t, "late", string(p))
 				require.NoError(t, response.Body.Close())

@@ -2,10 +2,12 @@ package httpclient_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -28,91 +32,6 @@ func readSlowly(r io.Reader, piece int, pause time.Duration) (sum int) {
 	}
 }
 
-// An upload of 25 MB at 10 Mbit/s.
-func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
-	t.Parallel()
-	const size, piece = 25 << 20, 256 << 10
-	const pause = 210 * time.Millisecond
-	upload := func() io.Reader { return io.LimitReader(endless{}, size) }
-	handler := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, readSlowly(r.Body, piece, pause)) }
-	fake := func(*testing.T) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			defer r.Body.Close()
-			done := make(chan int, 1)
-			go func() { done <- readSlowly(r.Body, piece, pause) }()
-			select {
-			case n := <-done:
-				return answer(http.StatusOK, fmt.Sprint(n))(r)
-			case <-r.Context().Done():
-				return nil, r.Context().Err()
-			}
-		})
-	}
-	for name, c := range map[string]struct {
-		below  func(t *testing.T) http.RoundTripper
-		change func(*http.Request)
-	}{
-		"over HTTP": {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(*http.Request) {}},
-		"over HTTP, of unknown length": {
-			func(t *testing.T) http.RoundTripper { return newServer(t, handler) },
-			func(r *http.Request) { r.ContentLength = -1 },
-		},
-		"with another transport below": {fake, func(*http.Request) {}},
-		"of unknown length":            {fake, func(r *http.Request) { r.ContentLength = -1 }},
-		"that can be repeated": {fake, func(r *http.Request) {
-			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(upload()), nil }
-		}},
-		"that is repeated below": {func(t *testing.T) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
-				again := r.Clone(r.Context())
-				var err error
-				if again.Body, err = r.GetBody(); err != nil {
-					return nil, err
-				}
-				return fake(t).RoundTrip(again)
-			})
-		}, func(r *http.Request) {
-			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(upload()), nil }
-		}},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			r := unreplayable(newMessage(t), upload(), size)
-			c.change(r)
-			sent := send(newTransport(t, c.below(t)), r).wait()
-			assertStatus(t, http.StatusOK, sent)
-			assert.Equal(t, fmt.Sprint(size), sent.body)
-			assert.Greater(t, sent.took, 20*time.Second)
-		})
-	}
-}
-
-func TestAnUploadThatStopsIsATimeout(t *testing.T) {
-	t.Parallel()
-	for name, stops := range map[string]time.Duration{
-		"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour,
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			start := time.Now()
-			var last atomic.Int64 // time since start
-			below := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
-				p := make([]byte, 64<<10)
-				for time.Since(start) < stops {
-					time.Sleep(10 * time.Second)
-					if _, err := io.ReadFull(r.Body, p); err != nil {
-						break
-					}
-					last.Store(int64(time.Since(start)))
-				}
-				<-r.Context().Done()
-			})
-			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
-			sent := send(newTransport(t, below), r).wait()
-			assertAttemptTimeout(t, 15*time.Second, sent.err)
-			assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
-		})
-	}
-}
-
 // closers closes all its elements.
 type closers []io.Closer
 
@@ -121,31 +40,6 @@ func (c closers) Close() error {
 		each.Close()
 	}
 	return nil
-}
-
-// onceOnly counts the calls of its Close.
-type onceOnly struct {
-	io.Reader
-	closed atomic.Int32
-}
-
-func (o *onceOnly) Close() error {
-	o.closed.Add(1)
-	return nil
-}
-
-func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		body := &onceOnly{Reader: io.LimitReader(endless{}, 1<<20)}
-		r := newMessage(t)
-		r.Body, r.GetBody, r.ContentLength = body, nil, -1
-		below := newServer(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-		ctx, cancel := context.WithCancel(t.Context())
-		assertStatus(t, http.StatusOK, send(newTransport(t, below, eachBody(0)), r.WithContext(ctx)))
-		cancel()
-		synctest.Wait()
-		assert.EqualValues(t, 1, body.closed.Load())
-	})
 }
 
 // After the headers, the server asks for the body or refuses it.
@@ -173,25 +67,22 @@ func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 
 // net/http sends the headers alone if it cannot see that the body is in memory.
 func TestASmallBodyIsSentTogetherWithItsHeaders(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*http.Request){
+	inBubbles(t, map[string]func(*http.Request){
 		"by GetBody":     func(*http.Request) {},
 		"kept in memory": func(r *http.Request) { unreplayable(r, r.Body, -1) },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
-			var writes atomic.Int32
-			below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := server.DialContext(ctx, network, address)
-				return &countedConn{c, &writes}, err
-			}}
-			defer below.CloseIdleConnections()
-			r := newMessage(t)
-			change(r)
-			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
-			assert.EqualValues(t, 1, writes.Load())
-		})
-	}
+	}, func(t *testing.T, change func(*http.Request)) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
+		var writes atomic.Int32
+		below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := server.DialContext(ctx, network, address)
+			return &countedConn{c, &writes}, err
+		}}
+		defer below.CloseIdleConnections()
+		r := newMessage(t)
+		change(r)
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+		assert.EqualValues(t, 1, writes.Load())
+	})
 }
 
 type countedConn struct {
@@ -202,4 +93,265 @@ type countedConn struct {
 func (c *countedConn) Write(p []byte) (int, error) {
 	c.writes.Add(1)
 	return c.Conn.Write(p)
+}
+
+// An upload that makes slow progress is the first request of its route. After 15 s the others are sent without its
+// outcome.
+func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, 5*time.Second)))
+		below := &http.Transport{DialContext: server.DialContext}
+		defer below.CloseIdleConnections()
+		transport := newTransport(t, below)
+		source, writer := io.Pipe()
+		go func() {
+			defer writer.Close()
+			for range 60 {
+				time.Sleep(5 * time.Second)
+				_, _ = writer.Write(make([]byte, 64<<10))
+			}
+		}()
+		upload := send(transport, unreplayable(newMessage(t), source, 60*64<<10))
+		time.Sleep(5 * time.Second)
+		var others []*call
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			others = append(others, send(transport, newMessage(t)))
+		}
+		assertStatus(t, http.StatusOK, others...)
+		for _, c := range others {
+			assert.Less(t, c.took, 15*time.Second+2*(5*time.Second+slack))
+		}
+		assertStatus(t, http.StatusOK, upload)
+		assert.Greater(t, upload.took, 4*time.Minute)
+		assert.Zero(t, server.Report().Refused.Total())
+	})
+}
+
+func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		transport := newTransport(t, newServer(t, swallow))
+		source, _ := io.Pipe()
+		r := unreplayable(newMessage(t), nil, 3<<20)
+		r.Body = source
+		c := send(transport, r).wait()
+		assertAttemptTimeout(t, 15*time.Second, c.err)
+		assert.Equal(t, 15*time.Second, c.took)
+		assert.Zero(t, transport.Manager().Stats().Granted)
+	})
+}
+
+// Reading a body into memory has the same timeout as sending a body.
+func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int64{"of a known length": 1000, "of unknown length": -1} {
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, ""))
+			transport := newTransport(t, below)
+			source, writer := io.Pipe()
+			go func() {
+				for range 3 {
+					_, _ = writer.Write([]byte("piece"))
+					time.Sleep(10 * time.Second)
+				}
+			}()
+			r := unreplayable(newMessage(t), nil, length)
+			r.Body = source
+			c := send(transport, r)
+			time.Sleep(time.Hour)
+			if assert.True(t, c.over(), "it waits") {
+				assertAttemptTimeout(t, 15*time.Second, c.err)
+				assert.Equal(t, 35*time.Second, c.took)
+			}
+			_, err := writer.Write([]byte("late"))
+			assert.ErrorIs(t, err, io.ErrClosedPipe)
+			assert.Empty(t, below.requests())
+		})
+	}
+}
+
+// If its credential is stopped meanwhile, a request stops waiting for its body. If it was stopped before, the body is
+// not read.
+func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int64{"sent as it comes": 3 << 20, "read into memory": -1} {
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, newScript(unauthorized))
+			silent := func() (*call, *io.PipeWriter) {
+				source, writer := io.Pipe()
+				r := unreplayable(posting(t, 1), nil, length)
+				r.Body = source
+				return send(transport, r), writer
+			}
+			during, writer := silent()
+			time.Sleep(time.Second)
+			me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
+			assertStatus(t, http.StatusUnauthorized, me, gateway)
+			after, _ := silent()
+			for _, c := range []*call{during, after} {
+				assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
+			}
+			assert.Equal(t, time.Second, during.took)
+			assert.Zero(t, after.took)
+			_, err := writer.Write([]byte("late"))
+			assert.ErrorIs(t, err, io.ErrClosedPipe)
+		})
+	}
+}
+
+// An urgent request may be sent although other requests would wait too long. Its body is kept like any other.
+func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")
+		below := newScript(answer(http.StatusOK, "", full...), refuse("user", "1"), answer(http.StatusOK, "", full...))
+		transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Minute))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		var others []*call
+		for range 6 {
+			others = append(others, send(transport, newMessage(t)))
+		}
+		synctest.Wait()
+		r := unreplayable(newMessage(t), strings.NewReader("{}"), -1)
+		urgent := send(transport, r.WithContext(buckets.ContextWithPriority(t.Context())))
+		assertStatus(t, http.StatusOK, urgent)
+		for _, c := range others {
+			c.wait()
+		}
+	})
+}
+
+// An upload of 25 MB at 10 Mbit/s.
+func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
+	const size, piece, pause = 25 << 20, 256 << 10, 210 * time.Millisecond
+	upload := func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(endless{}, size)), nil }
+	fake := responder(func(r *http.Request) (*http.Response, error) {
+		defer r.Body.Close()
+		done := make(chan int, 1)
+		go func() { done <- readSlowly(r.Body, piece, pause) }()
+		select {
+		case n := <-done:
+			return answer(http.StatusOK, fmt.Sprint(n))(r)
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	})
+	again := responder(func(r *http.Request) (*http.Response, error) {
+		copied := r.Clone(r.Context())
+		copied.Body, _ = r.GetBody()
+		return fake(copied)
+	})
+	type story struct {
+		below   http.RoundTripper // nil: HTTP
+		length  int64
+		getBody func() (io.ReadCloser, error)
+	}
+	inBubbles(t, map[string]story{
+		"over HTTP":                    {nil, size, nil},
+		"over HTTP, of unknown length": {nil, -1, nil},
+		"with another transport below": {fake, size, nil},
+		"of unknown length":            {fake, -1, nil},
+		"that can be repeated":         {fake, size, upload},
+		"that is repeated below":       {again, size, upload},
+	}, func(t *testing.T, c story) {
+		if c.below == nil {
+			c.below = newServer(t, func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprint(w, readSlowly(r.Body, piece, pause))
+			})
+		}
+		r := newMessage(t)
+		r.Body, _ = upload()
+		r.ContentLength, r.GetBody = c.length, c.getBody
+		sent := send(newTransport(t, c.below), r)
+		assertStatus(t, http.StatusOK, sent)
+		assert.Equal(t, fmt.Sprint(size), sent.body)
+		assert.Greater(t, sent.took, 20*time.Second)
+	})
+}
+
+func TestAnUploadThatStopsIsATimeout(t *testing.T) {
+	inBubbles(t, map[string]time.Duration{"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour},
+		func(t *testing.T, stops time.Duration) {
+			start := time.Now()
+			var last atomic.Int64 // time since start
+			below := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
+				for time.Since(start) < stops {
+					time.Sleep(10 * time.Second)
+					if _, err := io.ReadFull(r.Body, make([]byte, 64<<10)); err != nil {
+						break
+					}
+					last.Store(int64(time.Since(start)))
+				}
+				<-r.Context().Done()
+			})
+			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
+			sent := send(newTransport(t, below), r).wait()
+			assertAttemptTimeout(t, 15*time.Second, sent.err)
+			assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
+		})
+}
+
+// closing counts the calls of its Close.
+type closing struct {
+	io.Reader
+	times atomic.Int32
+}
+
+func (c *closing) Close() error {
+	c.times.Add(1)
+	return nil
+}
+
+func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		body := &closing{Reader: io.LimitReader(endless{}, 1<<20)}
+		r := unreplayable(newMessage(t), nil, -1)
+		r.Body = body
+		ctx, cancel := context.WithCancel(t.Context())
+		transport := newTransport(t, newServer(t, swallow), eachBody(0))
+		assertStatus(t, http.StatusOK, send(transport, r.WithContext(ctx)))
+		cancel()
+		synctest.Wait()
+		assert.EqualValues(t, 1, body.times.Load())
+	})
+}
+
+// The first request of a route is sent alone. An upload whose body has not begun must not be that request, and must not
+// hold a lease before a repetition.
+func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
+	type story struct {
+		first   responder // of the upload; nil: its first attempt succeeds
+		option  httpclient.Option
+		length  int64
+		getBody bool
+	}
+	inBubbles(t, map[string]story{
+		"large":           {nil, nil, 3 << 20, false},
+		"not kept":        {nil, eachBody(0), 1 << 20, false},
+		"no room":         {nil, allBodies(0), 1 << 20, false},
+		"with GetBody":    {nil, nil, 1 << 20, true},
+		"after a 429":     {refuse("user", "1"), nil, 3 << 20, true},
+		"after a failure": {answer(http.StatusBadGateway, ""), nil, 3 << 20, true},
+	}, func(t *testing.T, c story) {
+		below := newScript(answer(http.StatusOK, ""))
+		source, writer := io.Pipe()
+		r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", ""), source, c.length)
+		r.Header.Set("Content-Type", "multipart/form-data") // in a form, the transport does not look for a nonce
+		if c.getBody {
+			r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("it is not needed") }
+		}
+		if c.first != nil { // the second attempt reads from the source
+			below = newScript(c.first, answer(http.StatusOK, ""))
+			r.Body = io.NopCloser(io.LimitReader(endless{}, c.length))
+			r.GetBody = func() (io.ReadCloser, error) { return source, nil }
+		}
+		transport := newTransport(t, below, c.option)
+		upload := send(transport, r)
+		time.Sleep(5 * time.Second)
+		assert.False(t, upload.over())
+		next := send(transport, newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/3", "{}"))
+		assertStatus(t, http.StatusOK, next)
+		assert.Less(t, next.took, time.Second)
+		go func() { _, _ = writer.Write(make([]byte, c.length)); writer.Close() }()
+		assertStatus(t, http.StatusOK, upload)
+	})
 }

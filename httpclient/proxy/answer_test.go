@@ -16,6 +16,105 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
+// Each of these errors of the transport is an answer of the proxy's own. Discord's own answers pass unchanged.
+func TestEachErrorIsAnAnswerOfTheProxysOwn(t *testing.T) {
+	const hook = "/webhooks/1/webhook-token-webhook-token"
+	get := func(path string) func(*testing.T) *http.Request {
+		return func(t *testing.T) *http.Request { return newRequest(t, "GET", path, "") }
+	}
+	cloudflare := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		rw.WriteHeader(429)
+		_, _ = io.WriteString(rw, "error code: 1015")
+	}
+	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	withBuckets := func(option buckets.Option) proxy.Option {
+		return proxy.WithTransport(httpclient.WithBuckets(option))
+	}
+	type story struct {
+		rules    []discordtest.Rule
+		instead  http.HandlerFunc // of a Discord with these rules
+		option   proxy.Option
+		request  func(*testing.T) *http.Request
+		passes   []int // the statuses of the requests before, which are Discord's own
+		status   int
+		reason   string
+		code     int
+		retry    float64 // retry_after in seconds, 0: not said
+		global   bool
+		upstream bool // it is in order
+	}
+	playEach(t, map[string]story{
+		// Not a 401, which a library would take for Discord's.
+		"a refused Authorization": {
+			rules:   []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401", "code": 0})},
+			request: get("/users/@me"), passes: []int{401}, status: 503, reason: "credential", upstream: true,
+		},
+		"a dead webhook, as Discord answers": {
+			rules:   []discordtest.Rule{discordtest.Answer("GET /webhooks/{id}/{token}", 404, map[string]any{"code": 10015})},
+			request: get(hook), passes: []int{404}, status: 404, reason: "credential", code: 10015, upstream: true,
+		},
+		"a refusal of Cloudflare's": {
+			instead: cloudflare, request: get("/users/@me"), status: 429, reason: "edge", retry: 2, global: true,
+		},
+		"a used-up budget of invalid requests": {
+			rules:   []discordtest.Rule{discordtest.Answer("GET /users/{id}", 403, nil)},
+			option:  withBuckets(buckets.WithInvalidBudget(4, time.Minute, 0)),
+			request: get("/users/1"), passes: []int{403, 403},
+			status: 429, reason: "invalid-budget", retry: 60, global: true, upstream: true,
+		},
+		"a global wait": {
+			rules:   []discordtest.Rule{discordtest.Refuse("GET /users/@me", discordtest.Global, time.Minute).Nth(1)},
+			request: get("/users/@me"), status: 429, reason: "too-long", retry: 60, global: true, upstream: true,
+		},
+		"an upstream that breaks off": {
+			rules: []discordtest.Rule{discordtest.Cut("GET /users/@me")}, request: get("/users/@me"),
+			status: 502, reason: "unreachable",
+		},
+		"an upstream that does not answer": {
+			instead: silent, request: get("/users/@me"), status: 504, reason: "timeout",
+		},
+	}, func(t *testing.T, c story) {
+		var options []proxy.Option
+		if c.option != nil {
+			options = append(options, c.option)
+		}
+		w := newWorldOf(t, c.instead, options...)
+		if c.instead == nil {
+			w = newWorld(t, c.rules, options...)
+		}
+		for _, status := range c.passes {
+			got := w.do(c.request(t))
+			assert.Equal(t, status, got.StatusCode)
+			assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
+		}
+		got := w.do(c.request(t))
+		assertOwn(t, got, c.status, c.reason)
+		e := got.error(t)
+		assert.Equal(t, c.code, *e.Code)
+		if c.instead == nil {
+			assert.Len(t, w.discord.Requests(), max(len(c.passes), 1))
+		}
+		assert.Equal(t, c.upstream, w.handler.Upstream().OK())
+		if c.status == 504 {
+			assert.Equal(t, httpclient.DefaultAttemptTimeout, got.took)
+		}
+		if c.status != 429 {
+			return
+		}
+		assert.InDelta(t, c.retry, *e.RetryAfter, 2)
+		assert.Positive(t, *e.RetryAfter)
+		assert.Equal(t, c.global, *e.Global)
+		assert.Equal(t, "global", got.Header.Get("X-RateLimit-Scope"))
+		assert.Equal(t, "true", got.Header.Get("X-RateLimit-Global"))
+		assert.Empty(t, got.Header.Get("X-RateLimit-Limit"))
+		assert.Empty(t, got.Header.Get("X-RateLimit-Bucket"))
+		if c.reason != "invalid-budget" {
+			assertOwn(t, w.do(upTo(newRequest(t, "GET", "/channels/2", ""), "0")), 429, "too-long")
+		}
+	})
+}
+
 func TestAFullQueueIsA503(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := usedUp(t, 5*time.Second, proxy.WithTransport(httpclient.WithBuckets(buckets.WithMaxWaiting(1))))
@@ -28,67 +127,22 @@ func TestAFullQueueIsA503(t *testing.T) {
 	})
 }
 
-// Discord's own 401 passes. The proxy answers the next request itself. Its response must not be a 401, which a library
-// would take for Discord's, and a header must say that it is the proxy's.
-func TestARefusedAuthorizationIsNotSentAgainAndIsNo401(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorld(t, []discordtest.Rule{
-			discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401: Unauthorized", "code": 0}),
+// If this 429 had the bucket's headers, a library would stop all requests of the bucket, although only some of them
+// have to wait.
+func TestSharedAndHiddenLimitsLeaveTheBucketOutOfThe429(t *testing.T) {
+	playEach(t, map[string]discordtest.Class{"shared": discordtest.Shared, "user": discordtest.SubLimit},
+		func(t *testing.T, class discordtest.Class) {
+			w := newWorld(t, []discordtest.Rule{discordtest.Refuse("PATCH /channels/{id}", class, time.Minute).Nth(1)})
+			got := w.send("PATCH", "/api/v10/channels/1", `{"name":"x"}`)
+			assertOwn(t, got, 429, "too-long")
+			assert.Equal(t, map[bool]string{true: "shared", false: "user"}[class == discordtest.Shared],
+				got.Header.Get("X-RateLimit-Scope"))
+			assert.False(t, *got.error(t).Global)
+			assert.Empty(t, got.Header.Get("X-RateLimit-Remaining"))
+			if class == discordtest.SubLimit {
+				assert.Equal(t, 200, w.send("PATCH", "/api/v10/channels/1", `{"topic":"x"}`).StatusCode)
+			}
 		})
-		got := w.send("GET", "/users/@me", "")
-		assert.Equal(t, 401, got.StatusCode)
-		assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
-		got = w.send("GET", "/users/@me", "")
-		assertOwn(t, got, 503, "credential")
-		assert.Zero(t, *got.error(t).Code)
-		assert.Len(t, w.discord.Requests(), 1)
-	})
-}
-
-func TestADeadWebhookIsAnsweredAsDiscordDid(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorld(t, []discordtest.Rule{
-			discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015}),
-		})
-		const path = "/api/v10/webhooks/1/webhook-token-webhook-token"
-		assert.Equal(t, 404, w.send("POST", path, "{}").StatusCode)
-		got := w.send("POST", path, "{}")
-		assertOwn(t, got, 404, "credential")
-		assert.Equal(t, 10015, *got.error(t).Code)
-		assert.Len(t, w.discord.Requests(), 1)
-	})
-}
-
-func TestCloudflaresRefusalIsAGlobal429ForAsLongAsItHolds(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Content-Type", "text/html")
-			rw.WriteHeader(429)
-			_, _ = io.WriteString(rw, "error code: 1015")
-		})
-		for _, reason := range []string{"edge", "too-long"} {
-			got := w.do(upTo(newRequest(t, "GET", "/users/@me", ""), "0"))
-			assertOwn(t, got, 429, reason)
-			assert.True(t, *got.error(t).Global)
-			assert.Positive(t, *got.error(t).RetryAfter)
-			assert.Equal(t, "global", got.Header.Get("X-RateLimit-Scope"))
-		}
-		assert.False(t, w.handler.Upstream().OK())
-		assert.Positive(t, w.handler.Upstream().Hold)
-	})
-}
-
-func TestAUsedUpBudgetOfInvalidRequestsIsA429(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/{id}", 403, nil)},
-			proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(4, time.Minute, 0))))
-		for range 2 {
-			assert.Equal(t, 403, w.send("GET", "/users/1", "").StatusCode)
-		}
-		got := w.send("GET", "/users/1", "")
-		assertOwn(t, got, 429, "invalid-budget")
-		assert.InDelta(t, 60, *got.error(t).RetryAfter, 2)
-	})
 }
 
 func TestAMalformedStatusOfTheUpstreamIsA502(t *testing.T) {
@@ -111,23 +165,11 @@ func TestAMalformedStatusOfTheUpstreamIsA502(t *testing.T) {
 	})
 }
 
-func TestAnUpstreamThatDoesNotAnswerIsA504(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		got := w.send("GET", "/users/@me", "")
-		assertOwn(t, got, 504, "timeout")
-		assert.Equal(t, httpclient.DefaultAttemptTimeout, got.took)
-		assert.False(t, w.handler.Upstream().OK())
-	})
-}
-
-func TestAnUpstreamThatBreaksOffIsA502(t *testing.T) {
+func TestAnUpstreamIsInOrderAgainAfterAnAnswer(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Cut("GET /users/@me").Nth(1)})
-		assertOwn(t, w.send("GET", "/users/@me", ""), 502, "unreachable")
-		state := w.handler.Upstream()
-		assert.False(t, state.OK())
-		assert.NotEmpty(t, state.Failure)
+		w.send("GET", "/users/@me", "")
+		assert.NotEmpty(t, w.handler.Upstream().Failure)
 		time.Sleep(time.Second)
 		assert.Equal(t, 200, w.send("GET", "/users/@me", "").StatusCode)
 		assert.True(t, w.handler.Upstream().OK())
@@ -149,8 +191,7 @@ func TestARequestWhoseOwnTimeIsOverIsA504AndNoFaultOfTheUpstream(t *testing.T) {
 
 func TestTheAnswerToAHeadHasNoBody(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		got := w.send("HEAD", "/api/v10/", "")
+		got := newWorld(t, nil).send("HEAD", "/api/v10/", "")
 		assert.Equal(t, 501, got.StatusCode)
 		assert.Empty(t, got.text)
 	})

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,9 +35,7 @@ func authorize(rw http.ResponseWriter, r *http.Request) {
 func discordThatAuthorizes(t *testing.T) *world {
 	return newWorld(t, []discordtest.Rule{
 		discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000),
-		discordtest.Handle("GET /users/@me", authorize), discordtest.Handle("GET /gateway", func(rw http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(rw, "{}")
-		}),
+		discordtest.Handle("GET /users/@me", authorize), discordtest.Answer("GET /gateway", 200, map[string]any{}),
 	})
 }
 
@@ -50,6 +47,16 @@ func (w *world) as(authorization, path string) response {
 	recorder, start := httptest.NewRecorder(), time.Now()
 	w.handler.ServeHTTP(recorder, r)
 	return response{Response: recorder.Result(), took: time.Since(start)}
+}
+
+// flood sends so many requests, and counts the responses by status and reason.
+func (w *world) flood(requests int, path string, authorization func(i int) string) map[string]int {
+	statuses := make(map[string]int)
+	for i := range requests {
+		got := w.as(authorization(i), path)
+		statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+	}
+	return statuses
 }
 
 func heap() uint64 {
@@ -64,16 +71,15 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no parallel tests, whose memory the test would measure
 		w := discordThatAuthorizes(t)
 		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
-		before, statuses := heap(), make(map[string]int)
-		for i := range flood {
-			got := w.as(fmt.Sprintf("Bot invented-%d", i), "/users/@me")
-			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+		before := heap()
+		statuses := w.flood(flood, "/users/@me", func(i int) string {
 			if i%(flood/40) == 0 { // few enough for the bot's global limit, because the flood takes no virtual time
 				got := w.as(token, "/users/@me")
 				assert.Equal(t, 200, got.StatusCode)
 				assert.Zero(t, got.took.Round(time.Millisecond), "the known bot must not wait")
 			}
-		}
+			return fmt.Sprint("Bot invented-", i)
+		})
 		assert.Equal(t, map[string]int{"401": 1000, "429unverified": flood - 1000}, statuses)
 		stats := w.handler.Transport().Manager().Stats()
 		assert.LessOrEqual(t, stats.Authentications, 1002)
@@ -88,76 +94,31 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 // There may be more bots behind a proxy than unverified tokens are allowed. Each bot is verified by its first success.
 func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := discordThatAuthorizes(t)
-		for i := range 1200 {
-			require.Equal(t, 200, w.as(fmt.Sprintf("Bot valid-%d", i), "/users/@me").StatusCode)
-		}
+		valid := func(i int) string { return fmt.Sprint("Bot valid-", i) }
+		statuses := discordThatAuthorizes(t).flood(1200, "/users/@me", valid)
+		assert.Equal(t, map[string]int{"200": 1200}, statuses)
 	})
 }
 
-// If a success on a route without a credential verified a token, a caller could verify invented tokens there.
+// If a success on a route without a credential verified a token, a caller could verify invented tokens there. Where the
+// path has a token, no bot's Authorization is sent. A Basic Authorization for another proxy is, and takes memory, too.
 func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
-	play(t, func(t *testing.T) {
+	const hook = "/webhooks/1/webhook-token-webhook-token"
+	bounded := map[string]int{"200": 1000, "429unverified": 100}
+	type story struct {
+		scheme, path string
+		want         map[string]int
+	}
+	playEach(t, map[string]story{
+		"public":             {"Bot ", "/gateway", bounded},
+		"not documented":     {"Bot ", "/not/documented", bounded},
+		"a webhook":          {"Bot ", hook, map[string]int{"200": 1100}},
+		"a webhook, a proxy": {"Basic ", hook, bounded},
+	}, func(t *testing.T, c story) {
 		w := discordThatAuthorizes(t)
-		for _, path := range []string{"/gateway", "/webhooks/1/webhook-token-webhook-token", "/not/documented"} {
-			statuses := make(map[int]int)
-			for i := range 1100 {
-				statuses[w.as(fmt.Sprintf("Bot %s-%d", path, i), path).StatusCode]++
-			}
-			if strings.HasPrefix(path, "/webhooks") { // on these routes no bot's Authorization is sent
-				assert.Equal(t, map[int]int{200: 1100}, statuses, path)
-			} else {
-				assert.Equal(t, 100, statuses[429], path)
-			}
-			time.Sleep(11 * time.Minute)
-		}
-	})
-}
-
-// The previous handler's state says which tokens have worked.
-func TestBotsThatHaveWorkedAreLetThroughAfterARestartInAFlood(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := discordThatAuthorizes(t)
-		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
-		var state bytes.Buffer
-		require.NoError(t, w.handler.Transport().WriteState(&state))
-		next := discordThatAuthorizes(t)
-		require.NoError(t, next.handler.Transport().RestoreState(&state))
-		for i := range 1001 {
-			next.as(fmt.Sprint("Bot invented-", i), "/users/@me")
-		}
-		assert.Equal(t, 200, next.as(token, "/users/@me").StatusCode)
-		assert.Equal(t, "unverified", next.as("Bot new", "/users/@me").Header.Get("X-Ratelight-Proxy"))
-	})
-}
-
-// Requests without a credential must neither have the address banned nor use up the budget for bots. This must also
-// hold after a start without a state, before any bot has worked.
-func TestInventedInteractionsStopNoBot(t *testing.T) {
-	t.Run("that has worked", func(t *testing.T) { inventInteractions(t, true) })
-	t.Run("that comes later", func(t *testing.T) { inventInteractions(t, false) })
-}
-
-func inventInteractions(t *testing.T, worked bool) {
-	play(t, func(t *testing.T) {
-		refuse := func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Via", "1.1 google")
-			rw.WriteHeader(http.StatusUnauthorized)
-		}
-		w := newWorld(t, []discordtest.Rule{
-			discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000), discordtest.Handle("GET /users/@me", authorize),
-			discordtest.Handle("GET /webhooks/{id}/{token}/messages/@original", refuse),
-		})
-		if worked {
-			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
-		}
-		statuses := make(map[string]int)
-		for i := range 9500 {
-			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
-			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
-		}
-		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
-		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		assert.Equal(t, c.want, w.flood(1100, c.path, func(i int) string { return fmt.Sprint(c.scheme, i) }))
+		assert.Equal(t, 200, w.as(c.scheme+"1", c.path).StatusCode, "it is one of the thousand")
+		assert.LessOrEqual(t, w.handler.Transport().Manager().Stats().Authentications, 1002)
 	})
 }
 
@@ -203,26 +164,34 @@ func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
 	})
 }
 
-// A Basic Authorization for another proxy is passed on where a bot's is not. It takes memory, too, so it needs a bound.
-func TestBasicAuthorizationsBesideATokenInThePathAreBounded(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := discordThatAuthorizes(t)
-		statuses := make(map[string]int)
-		for i := range 1100 {
-			got := w.as(fmt.Sprint("Basic ", i), "/webhooks/1/webhook-token-webhook-token")
-			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
-		}
-		assert.Equal(t, map[string]int{"200": 1000, "429unverified": 100}, statuses)
-		assert.Equal(t, 200, w.as("Basic 1", "/webhooks/2/webhook-token-webhook-token").StatusCode)
-		assert.LessOrEqual(t, w.handler.Transport().Manager().Stats().Authentications, 1002)
-	})
-}
-
 func TestWithoutAnAuthorizationNothingIsUnverified(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000)})
-		for range 2 * buckets.DefaultGlobalLimit {
-			assert.Equal(t, 200, w.as("", "/gateway").StatusCode)
+		none := func(int) string { return "" }
+		assert.Equal(t, map[string]int{"200": 100}, w.flood(2*buckets.DefaultGlobalLimit, "/gateway", none))
+	})
+}
+
+// Requests without a credential must neither have the address banned nor use up the budget for bots. This must also
+// hold after a start without a state, before any bot has worked.
+func TestInventedInteractionsStopNoBot(t *testing.T) {
+	playEach(t, map[string]bool{"that has worked": true, "that comes later": false}, func(t *testing.T, worked bool) {
+		w := newWorld(t, []discordtest.Rule{
+			discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000), discordtest.Handle("GET /users/@me", authorize),
+			discordtest.Handle("GET /webhooks/{id}/{token}/messages/@original", func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Via", "1.1 google")
+				rw.WriteHeader(http.StatusUnauthorized)
+			}),
+		})
+		if worked {
+			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 		}
+		statuses := make(map[string]int)
+		for i := range 9500 {
+			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
+			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+		}
+		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
+		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 	})
 }

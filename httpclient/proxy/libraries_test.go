@@ -24,7 +24,10 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 	const bot = "Authorization: Bot MTIzNDU2Nzg5.canary.signature\r\n"
 	const json = "Content-Type: application/json\r\nContent-Length: 15\r\n"
 	const body = `{"content":"x"}`
-	for name, c := range map[string]struct{ request, body, path string }{
+	type story struct {
+		request, body, path string
+	}
+	playEach(t, map[string]story{
 		"discord.js, api: http://proxy/api": {
 			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: keep-alive\r\n" +
 				"User-Agent: DiscordBot (https://discord.js.org, 2.6.3) Node.js/20\r\n" + json + bot,
@@ -60,20 +63,18 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 		"chunks": {
 			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n" + bot,
 			"f\r\n" + body + "\r\n0\r\n\r\n", "/api/v10/channels/1/messages"},
-	} {
-		playIn(t, name, func(t *testing.T) {
-			w := newWorld(t, nil)
-			_, got := w.raw(c.request + "\r\n" + c.body)
-			assert.Equal(t, 200, got.StatusCode)
-			all := w.discord.Requests()
-			require.Len(t, all, 1)
-			assert.Equal(t, c.path, all[0].Path)
-			assert.Equal(t, "Bot MTIzNDU2Nzg5.canary.signature", all[0].Header.Get("Authorization"))
-			if c.body != "" {
-				assert.Equal(t, body, string(all[0].Body))
-			}
-		})
-	}
+	}, func(t *testing.T, c story) {
+		w := newWorld(t, nil)
+		_, got := w.raw(c.request + "\r\n" + c.body)
+		assert.Equal(t, 200, got.StatusCode)
+		all := w.discord.Requests()
+		require.Len(t, all, 1)
+		assert.Equal(t, c.path, all[0].Path)
+		assert.Equal(t, "Bot MTIzNDU2Nzg5.canary.signature", all[0].Header.Get("Authorization"))
+		if c.body != "" {
+			assert.Equal(t, body, string(all[0].Body))
+		}
+	})
 }
 
 // This test runs the libraries themselves. RATELIGHT_LIBRARIES lists those that are installed, such as "discordjs

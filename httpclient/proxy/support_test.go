@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	stdlog "log"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
@@ -47,6 +49,15 @@ func play(t *testing.T, test func(t *testing.T)) {
 func playIn(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { play(t, test) })
+}
+
+// playEach runs a test in a bubble for each row of a table, in parallel with others.
+func playEach[R any](t *testing.T, rows map[string]R, test func(t *testing.T, row R)) {
+	t.Helper()
+	t.Parallel()
+	for name, row := range rows {
+		playIn(t, name, func(t *testing.T) { test(t, row) })
+	}
 }
 
 func newWorld(t *testing.T, rules []discordtest.Rule, options ...proxy.Option) *world {
@@ -272,4 +283,9 @@ func assertOwn(t *testing.T, got response, status int, reason string) {
 func withCancel(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	return r.WithContext(ctx), cancel
+}
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
+	goleak.VerifyTestMain(m)
 }

@@ -25,24 +25,6 @@ func upTo(r *http.Request, seconds string) *http.Request {
 	return r
 }
 
-func TestRequestsWaitHereAndDiscordRefusesNone(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 5, 5*time.Second)})
-		var all []<-chan response
-		for range 15 {
-			all = append(all, w.start(newRequest(t, "POST", messages, "{}")))
-			time.Sleep(time.Millisecond)
-		}
-		for i, done := range all {
-			got := <-done
-			require.NoError(t, got.err)
-			assert.Equal(t, 200, got.StatusCode)
-			assert.InDelta(t, i/5*5, got.took.Seconds(), 0.1, "request %d", i)
-		}
-		assert.Empty(t, w.discord.Refused())
-	})
-}
-
 func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := usedUp(t, 60*time.Second)
@@ -68,29 +50,6 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 
 		time.Sleep(time.Duration(*e.RetryAfter * float64(time.Second)))
 		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "a request after the given wait is served")
-	})
-}
-
-func TestARequestSaysHowLongItMayWait(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := usedUp(t, 60*time.Second)
-		for text, waits := range map[string]bool{
-			"": false, "0": false, "59.5": false, "0x1p2": false, "61": true, "1e9": true, "+Inf": true,
-		} {
-			r := upTo(newRequest(t, "POST", messages, "{}"), text)
-			got := w.do(r)
-			if !waits {
-				assertOwn(t, got, 429, "too-long")
-				continue
-			}
-			assert.Equal(t, 200, got.StatusCode, text)
-			assert.InDelta(t, 60, got.took.Seconds(), 0.1)
-		}
-		for _, text := range []string{"-1", "a", "NaN", "10s", "1,5"} {
-			got := w.do(upTo(newRequest(t, "POST", messages, "{}"), text))
-			assertOwn(t, got, 400, "bad-request")
-			assert.Contains(t, got.text, "X-Ratelight-Max-Wait")
-		}
 	})
 }
 
@@ -142,45 +101,6 @@ func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
 	})
 }
 
-func TestNoRequestCanAskToWaitForLongerThanTheBound(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := usedUp(t, proxy.LongestWait+time.Minute)
-		assertOwn(t, w.do(upTo(newRequest(t, "POST", messages, "{}"), "100000")), 429, "too-long")
-	})
-}
-
-func TestGlobalWaitsAreGlobal429s(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorld(t, []discordtest.Rule{discordtest.Refuse("GET /users/@me", discordtest.Global, time.Minute).Nth(1)})
-		assertOwn(t, w.send("GET", "/users/@me", ""), 429, "too-long")
-		got := w.send("GET", "/api/v10/channels/2", "")
-		assertOwn(t, got, 429, "too-long")
-		assert.True(t, *got.error(t).Global)
-		assert.Equal(t, "global", got.Header.Get("X-RateLimit-Scope"))
-		assert.Equal(t, "true", got.Header.Get("X-RateLimit-Global"))
-		assert.Empty(t, got.Header.Get("X-RateLimit-Limit"))
-		assert.Empty(t, got.Header.Get("X-RateLimit-Bucket"))
-	})
-}
-
-// If this 429 had the bucket's headers, a library would stop all requests of the bucket, although only some of them
-// have to wait.
-func TestSharedAndHiddenLimitsLeaveTheBucketOutOfThe429(t *testing.T) {
-	play(t, func(t *testing.T) {
-		for class, scope := range map[discordtest.Class]string{discordtest.Shared: "shared", discordtest.SubLimit: "user"} {
-			w := newWorld(t, []discordtest.Rule{discordtest.Refuse("PATCH /channels/{id}", class, time.Minute).Nth(1)})
-			got := w.send("PATCH", "/api/v10/channels/1", `{"name":"x"}`)
-			assertOwn(t, got, 429, "too-long")
-			assert.Equal(t, scope, got.Header.Get("X-RateLimit-Scope"))
-			assert.False(t, *got.error(t).Global)
-			assert.Empty(t, got.Header.Get("X-RateLimit-Remaining"), class)
-			if class == discordtest.SubLimit {
-				assert.Equal(t, 200, w.send("PATCH", "/api/v10/channels/1", `{"topic":"x"}`).StatusCode)
-			}
-		}
-	})
-}
-
 func TestBotsWithRaisedLimitsHaveTheirOwn(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1000)},
@@ -224,35 +144,33 @@ func (w *world) assertOnly(requests int) {
 }
 
 func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
-	for name, body := range map[string]string{
+	playEach(t, map[string]string{
 		"without a body": "", "with a body": `{"content":"never"}`,
 		"with a large body in memory": strings.Repeat("x", 900_000),
-	} {
-		playIn(t, name, func(t *testing.T) {
-			w := usedUp(t, 60*time.Second)
-			var waiting []<-chan response
-			var stop []func()
-			for range 3 {
-				r := upTo(newRequest(t, "POST", messages, body), "300")
-				ctx, cancel := withCancel(r)
-				waiting, stop = append(waiting, w.start(ctx)), append(stop, cancel)
-			}
-			last := w.start(upTo(newRequest(t, "POST", messages, `{"content":"last"}`), "300"))
-			synctest.Wait()
-			require.Equal(t, 4, w.handler.Transport().Manager().Stats().Waiting)
-			for i, cancel := range stop {
-				cancel()
-				assert.Error(t, (<-waiting[i]).err)
-			}
-			synctest.Wait()
-			assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "the places in the queue are free at once")
-			got := <-last
-			require.NoError(t, got.err)
-			assert.InDelta(t, 60, got.took.Seconds(), 0.1, "the next request moves up")
-			time.Sleep(10 * time.Minute)
-			w.assertOnly(2)
-		})
-	}
+	}, func(t *testing.T, body string) {
+		w := usedUp(t, 60*time.Second)
+		var waiting []<-chan response
+		var stop []func()
+		for range 3 {
+			r := upTo(newRequest(t, "POST", messages, body), "300")
+			ctx, cancel := withCancel(r)
+			waiting, stop = append(waiting, w.start(ctx)), append(stop, cancel)
+		}
+		last := w.start(upTo(newRequest(t, "POST", messages, `{"content":"last"}`), "300"))
+		synctest.Wait()
+		require.Equal(t, 4, w.handler.Transport().Manager().Stats().Waiting)
+		for i, cancel := range stop {
+			cancel()
+			assert.Error(t, (<-waiting[i]).err)
+		}
+		synctest.Wait()
+		assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "the places in the queue are free at once")
+		got := <-last
+		require.NoError(t, got.err)
+		assert.InDelta(t, 60, got.took.Seconds(), 0.1, "the next request moves up")
+		time.Sleep(10 * time.Minute)
+		w.assertOnly(2)
+	})
 }
 
 // A large body is not read before its turn, so the proxy sees a disconnect only then. The wait is bounded.
@@ -284,32 +202,6 @@ func TestALargeBodyCannotAskForALongerWait(t *testing.T) {
 		r.ContentLength = -1
 		assertOwn(t, w.do(r), 429, "too-long")
 		assert.Equal(t, 200, w.do(upTo(newRequest(t, "POST", messages, "{}"), "300")).StatusCode)
-	})
-}
-
-func TestShutdownLetsThoseFinishWhoWait(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := usedUp(t, 5*time.Second)
-		waiting := w.start(newRequest(t, "POST", messages, "{}"))
-		synctest.Wait()
-		over := make(chan error, 1)
-		go func() { over <- w.handler.Shutdown(t.Context()) }()
-		synctest.Wait()
-		assertOwn(t, w.send("GET", "/users/@me", ""), 503, "closed")
-		assert.Equal(t, 200, (<-waiting).StatusCode)
-		assert.NoError(t, <-over)
-	})
-}
-
-func TestThoseWhoWaitAreToldWhenTheProxyCloses(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := usedUp(t, 5*time.Second)
-		waiting := w.start(newRequest(t, "POST", messages, "{}"))
-		synctest.Wait()
-		require.NoError(t, w.handler.Close())
-		got := <-waiting
-		assertOwn(t, got, 503, "closed")
-		assert.Equal(t, "1", got.Header.Get("Retry-After"))
 	})
 }
 
@@ -358,5 +250,84 @@ func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.5)
 		assert.Empty(t, discord.Refused())
 		assert.Empty(t, w.discord.Refused())
+	})
+}
+
+func TestARequestSaysHowLongItMayWait(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := usedUp(t, 60*time.Second)
+		message := func(longest string) response { return w.do(upTo(newRequest(t, "POST", messages, "{}"), longest)) }
+		for _, text := range []string{"", "0", "59.5", "0x1p2"} {
+			assertOwn(t, message(text), 429, "too-long")
+		}
+		for _, text := range []string{"61", "1e9", "+Inf"} {
+			got := message(text)
+			assert.Equal(t, 200, got.StatusCode, text)
+			assert.InDelta(t, 60, got.took.Seconds(), 0.1)
+		}
+		for _, text := range []string{"-1", "a", "NaN", "10s", "1,5"} {
+			got := message(text)
+			assertOwn(t, got, 400, "bad-request")
+			assert.Contains(t, got.text, "X-Ratelight-Max-Wait")
+		}
+		w = usedUp(t, proxy.LongestWait+time.Minute)
+		assertOwn(t, message("100000"), 429, "too-long")
+	})
+}
+
+func TestWhoWaitsIsServedInAShutdownAndToldOfAClose(t *testing.T) {
+	playEach(t, map[string]bool{"shutdown": true, "close": false}, func(t *testing.T, served bool) {
+		w := usedUp(t, 5*time.Second)
+		waiting, over := w.start(newRequest(t, "POST", messages, "{}")), make(chan error, 1)
+		synctest.Wait()
+		if !served {
+			require.NoError(t, w.handler.Close())
+			got := <-waiting
+			assertOwn(t, got, 503, "closed")
+			assert.Equal(t, "1", got.Header.Get("Retry-After"))
+			return
+		}
+		go func() { over <- w.handler.Shutdown(t.Context()) }()
+		synctest.Wait()
+		assertOwn(t, w.send("GET", "/users/@me", ""), 503, "closed")
+		assert.Equal(t, 200, (<-waiting).StatusCode)
+		assert.NoError(t, <-over)
+	})
+}
+
+// newEdit returns an edit of a message that supersedes earlier edits of it, if latest is true.
+func newEdit(t *testing.T, latest ...string) *http.Request {
+	t.Helper()
+	r := newRequest(t, "PATCH", messages+"/2", `{"content":"x"}`)
+	r.Header["X-Ratelight-Latest"] = latest
+	return r
+}
+
+func TestAnEditWithTheHeaderSupersedesOthersWithIt(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Window("PATCH /channels/{id}/messages/{id}", 1, 5*time.Second)})
+		w.do(newEdit(t, "true"))
+		var all []<-chan response
+		for _, latest := range []string{"true", "", "true"} {
+			all = append(all, w.start(newEdit(t, latest)))
+			synctest.Wait()
+		}
+		got := <-all[0]
+		assertOwn(t, got, http.StatusConflict, "superseded")
+		assert.Equal(t, "superseded: PATCH /channels/{channel_id}/messages/{message_id} was never sent, because a newer "+
+			"request with the same key took its place", got.error(t).Message)
+		assert.Equal(t, 0, *got.error(t).Code)
+		assert.Empty(t, got.Header.Get("Retry-After"))
+		for _, done := range all[1:] {
+			assert.Equal(t, http.StatusOK, (<-done).StatusCode)
+		}
+		for _, values := range [][]string{
+			{"false"}, {"1"}, {"True"}, {"yes"}, {"true", "false"}, {"", "true"}, {"true", "true"}, {"true, true"},
+		} {
+			got := w.do(newEdit(t, values...))
+			assertOwn(t, got, http.StatusBadRequest, "bad-request")
+			assert.Contains(t, got.error(t).Message, "X-Ratelight-Latest is malformed: expected true")
+		}
+		assert.Len(t, w.discord.Requests(), 3)
 	})
 }

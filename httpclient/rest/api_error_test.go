@@ -17,19 +17,18 @@ import (
 func clientFailure(t *testing.T, status int, contentType, body string) *rest.APIError {
 	t.Helper()
 	_, err := newClient(t, replies(reply(status, contentType, body))).Do(t.Context(), "POST", clientMessages, nil)
-	var failure *rest.APIError
-	require.ErrorAs(t, err, &failure)
+	failure := errorAs[*rest.APIError](t, err)
 	return failure
 }
 
 func TestClientFlattensFieldErrors(t *testing.T) {
-	t.Parallel()
 	const long = `{"_errors":[{"code":"BASE_TYPE_MAX_LENGTH","message":"Too long."}]}`
 	type fields = []rest.FieldError
-	for name, c := range map[string]struct {
+	type story struct {
 		errors string
 		want   fields
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"a field":           {`{"content":` + long + `}`, fields{{"content", "BASE_TYPE_MAX_LENGTH", "Too long."}}},
 		"the whole request": {long, fields{{"", "BASE_TYPE_MAX_LENGTH", "Too long."}}},
 		"two for one field": {
@@ -57,26 +56,23 @@ func TestClientFlattensFieldErrors(t *testing.T) {
 		"no code":             {`{"a":{"_errors":[{"message":"bad"}]}}`, fields{{"a", "", "bad"}}},
 		"numbers and nothing": {`{"a":1,"b":null,"c":{},"d":[],"e":true,"f":{"_errors":7}}`, nil},
 		"null":                {`null`, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			failure := clientFailure(t, 400, clientJSON, `{"code":50035,"message":"Invalid Form Body","errors":`+c.errors+`}`)
-			assert.Equal(t, c.want, failure.Errors)
-			assert.Equal(t, 50035, failure.Code)
-			assert.Equal(t, "Invalid Form Body", failure.Message)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		failure := clientFailure(t, 400, clientJSON, `{"code":50035,"message":"Invalid Form Body","errors":`+c.errors+`}`)
+		assert.Equal(t, c.want, failure.Errors)
+		assert.Equal(t, 50035, failure.Code)
+		assert.Equal(t, "Invalid Form Body", failure.Message)
+	})
 }
 
 func TestClientMakesSomethingOfEveryErrorBody(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		status            int
 		contentType, body string
 		code              int
 		message           string
 		errors            int
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"Discord's":           {404, clientJSON, `{"message":"Unknown Message","code":10008}`, 10008, "Unknown Message", 0},
 		"no content type":     {404, "", ` {"message":"Unknown Message","code":10008}`, 10008, "Unknown Message", 0},
 		"no code":             {405, clientJSON, `{"message":"405: Method Not Allowed"}`, 0, "405: Method Not Allowed", 0},
@@ -102,17 +98,14 @@ func TestClientMakesSomethingOfEveryErrorBody(t *testing.T) {
 		"redirect": {
 			302, "", ``, 0, "the redirect was not followed, because it leads to another host or method: see WithBaseURL", 0,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			failure := clientFailure(t, c.status, c.contentType, c.body)
-			assert.Equal(t, c.status, failure.Status)
-			assert.Equal(t, c.code, failure.Code)
-			assert.Equal(t, c.message, failure.Message)
-			assert.Len(t, failure.Errors, c.errors)
-			assert.Equal(t, c.body, string(failure.Response.Body))
-		})
-	}
+	}, func(t *testing.T, c story) {
+		failure := clientFailure(t, c.status, c.contentType, c.body)
+		assert.Equal(t, c.status, failure.Status)
+		assert.Equal(t, c.code, failure.Code)
+		assert.Equal(t, c.message, failure.Message)
+		assert.Len(t, failure.Errors, c.errors)
+		assert.Equal(t, c.body, string(failure.Response.Body))
+	})
 }
 
 func TestClientErrorsReadAsOneLine(t *testing.T) {

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,11 +22,11 @@ import (
 const clientSlack = 5 * time.Millisecond
 
 func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		body string
 		want time.Duration
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"search":                   {clientUnindexed, 2 * time.Second},
 		"without a code":           {`{"retry_after":1.5}`, 1500 * time.Millisecond},
 		"as a string":              {`{"retry_after":"1.5"}`, 1500 * time.Millisecond},
@@ -37,34 +38,30 @@ func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
 		"milliseconds":             {`{"code":110001,"retry_after":1500}`, 1500 * time.Millisecond},
 		"milliseconds, absent":     {`{"code":110001}`, 5 * time.Second},
 		"milliseconds of a string": {`{"code":"110001","retry_after":250}`, 250 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // no limit applies to the second
-				synctest.Test(t, func(t *testing.T) {
-					below := replies(reply(http.StatusAccepted, clientJSON, c.body), reply(http.StatusAccepted, clientJSON, c.body),
-						reply(http.StatusOK, clientJSON, `{"total_results":7}`))
-					var out struct {
-						Total int `json:"total_results"`
-					}
-					start := time.Now()
-					require.NoError(t, newClient(t, below).DoJSON(t.Context(), "PUT", path, map[string]int{"a": 1}, &out))
-					assert.Equal(t, 7, out.Total)
-					assert.GreaterOrEqual(t, time.Since(start), 2*c.want)
-					assert.LessOrEqual(t, time.Since(start), 2*(c.want+clientSlack))
-					require.Len(t, below.sent(), 3)
-					for _, r := range below.sent() {
-						assert.Equal(t, `{"a":1}`, r.body)
-					}
-				})
+	}, func(t *testing.T, c story) {
+		for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // no limit applies to the second
+			unready := reply(http.StatusAccepted, clientJSON, c.body)
+			below := replies(unready, unready, reply(http.StatusOK, clientJSON, `{"total_results":7}`))
+			var out struct {
+				Total int `json:"total_results"`
 			}
-		})
-	}
+			start := time.Now()
+			require.NoError(t, newClient(t, below).DoJSON(t.Context(), "PUT", path, map[string]int{"a": 1}, &out))
+			assert.Equal(t, 7, out.Total)
+			assert.InDelta(t, 2*(c.want+clientSlack/2), time.Since(start), float64(clientSlack))
+			require.Len(t, below.sent(), 3)
+			for _, r := range below.sent() {
+				assert.Equal(t, `{"a":1}`, r.body)
+			}
+		}
+	})
 }
 
 func TestClientTakesOther202sForWhatTheyAre(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ contentType, body string }{
+	type story struct {
+		contentType, body string
+	}
+	inBubbles(t, map[string]story{
 		"empty":            {"", ""},
 		"object":           {clientJSON, `{"id":"1"}`},
 		"another code":     {clientJSON, `{"code":10008}`},
@@ -75,16 +72,13 @@ func TestClientTakesOther202sForWhatTheyAre(t *testing.T) {
 		"infinite":         {clientJSON, `{"retry_after":"Inf"}`},
 		"list":             {clientJSON, `[110000]`},
 		"page":             {"text/html", `<html>retry_after`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			below := replies(reply(http.StatusAccepted, c.contentType, c.body, "Retry-After: 5"))
-			response, err := newClient(t, below).Do(t.Context(), "GET", clientSearch, nil)
-			require.NoError(t, err)
-			assert.Equal(t, http.StatusAccepted, response.Status)
-			assert.Len(t, below.sent(), 1)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		below := replies(reply(http.StatusAccepted, c.contentType, c.body, "Retry-After: 5"))
+		response, err := newClient(t, below).Do(t.Context(), "GET", clientSearch, nil)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusAccepted, response.Status)
+		assert.Len(t, below.sent(), 1)
+	})
 	below := replies(reply(http.StatusOK, clientJSON, clientUnindexed))
 	_, err := newClient(t, below).Do(t.Context(), "GET", clientSearch, nil)
 	require.NoError(t, err)
@@ -113,105 +107,12 @@ func TestClientWaitsForReadinessOutsideTheLimiter(t *testing.T) {
 	})
 }
 
-func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
-	t.Parallel()
-	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
-		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
-	}
-	maxWait := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
-		return func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return buckets.ContextWithMaxWait(ctx, d), func() {}
-		}
-	}
-	for name, c := range map[string]struct {
-		max      time.Duration
-		context  func(context.Context) (context.Context, context.CancelFunc)
-		want     time.Duration // the maximum that the error names, 0: none
-		deadline bool
-	}{
-		"max rate limit":                  {time.Second, nil, time.Second, false},
-		"max rate limit, long enough":     {3 * time.Second, nil, 0, false},
-		"context's wait":                  {time.Minute, maxWait(time.Second), time.Second, false},
-		"context's wait, more than usual": {time.Second, maxWait(time.Minute), 0, false},
-		"deadline":                        {time.Minute, deadline(time.Second), time.Second, true},
-		"deadline, late enough":           {time.Minute, deadline(3 * time.Second), 0, false},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
-			client := newClient(t, below, rest.WithTransport(httpclient.WithMaxRateLimit(c.max)))
-			ctx, cancel := t.Context(), context.CancelFunc(func() {})
-			if c.context != nil {
-				ctx, cancel = c.context(ctx)
-			}
-			defer cancel()
-			start := time.Now()
-			err := client.DoJSON(ctx, "GET", clientSearch, nil, nil)
-			if c.want == 0 {
-				require.NoError(t, err)
-				return
-			}
-			var tooLong *ratelimits.TooLongError
-			require.ErrorAs(t, err, &tooLong)
-			assert.Zero(t, time.Since(start), "it fails at once")
-			assert.Equal(t, "GET /guilds/{guild_id}/messages/search", tooLong.Route)
-			assert.Equal(t, ratelimits.ClassOK, tooLong.Class)
-			assert.InDelta(t, 2*time.Second, tooLong.Wait, float64(clientSlack))
-			assert.Equal(t, c.want, tooLong.Max)
-			assert.Equal(t, c.deadline, tooLong.Deadline)
-			if c.deadline {
-				assert.ErrorIs(t, err, context.DeadlineExceeded)
-			}
-			assert.Len(t, below.sent(), 1)
-		})
-	}
-}
-
-func TestClientTakesNoWaitForReadinessForMoreThanADay(t *testing.T) {
-	t.Parallel()
-	client := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110002,"retry_after":1e300}`)))
-	err := client.DoJSON(t.Context(), "GET", clientSearch, nil, nil)
-	var tooLong *ratelimits.TooLongError
-	require.ErrorAs(t, err, &tooLong)
-	assert.Equal(t, ratelimits.LongestTrust, tooLong.Wait)
-}
-
-func TestClientStopsWaitingForReadinessWhenTheContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
-		client := newClient(t, below)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		start := time.Now()
-		_, err := client.Do(ctx, "GET", clientSearch, nil)
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, time.Second, time.Since(start))
-		assert.Len(t, below.sent(), 1)
-	})
-}
-
-func TestClientStopsWaitingForReadinessWhenItIsClosed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager()
-		require.NoError(t, manager.Start())
-		defer manager.Close()
-		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
-		client := newClient(t, below, rest.WithTransport(httpclient.WithLimiter(manager)))
-		time.AfterFunc(time.Second, func() { assert.NoError(t, client.Close()) })
-		start := time.Now()
-		_, err := client.Do(t.Context(), "GET", clientSearch, nil)
-		require.ErrorIs(t, err, buckets.ErrClosed)
-		assert.Equal(t, time.Second, time.Since(start))
-		assert.True(t, manager.IsAlive())
-	})
-}
-
 func TestClientGivesUpOnWhatNeverGetsReady(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 		start := time.Now()
 		err := newClient(t, below).DoJSON(t.Context(), "GET", clientSearch, nil, nil)
-		var failure *rest.APIError
-		require.ErrorAs(t, err, &failure)
+		failure := errorAs[*rest.APIError](t, err)
 		assert.Equal(t, http.StatusAccepted, failure.Status)
 		assert.Equal(t, 110000, failure.Code)
 		assert.Equal(t, "Index not yet available. Try again later", failure.Message)
@@ -226,29 +127,97 @@ func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 	body := rest.Multipart(nil, rest.File{Content: &stream{Reader: strings.NewReader("too large")}})
 	_, err := newClient(t, below, rest.WithTransport(httpclient.WithBufferedBodies(1, 1))).
 		Do(t.Context(), "POST", clientMessages, body)
-	var failure *rest.APIError
-	require.ErrorAs(t, err, &failure)
+	failure := errorAs[*rest.APIError](t, err)
 	assert.Equal(t, http.StatusAccepted, failure.Status)
 	assert.Len(t, below.sent(), 1)
 }
 
+func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
+	const second, minute, longest = time.Second, time.Minute, ratelimits.LongestTrust
+	none := func(t *testing.T) context.Context { return t.Context() }
+	deadline := func(d time.Duration) func(*testing.T) context.Context {
+		return func(t *testing.T) context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			t.Cleanup(cancel)
+			return ctx
+		}
+	}
+	maxWait := func(d time.Duration) func(*testing.T) context.Context {
+		return func(t *testing.T) context.Context { return buckets.ContextWithMaxWait(t.Context(), d) }
+	}
+	type story struct {
+		body     string
+		max      time.Duration
+		context  func(*testing.T) context.Context
+		wait     time.Duration // that the error names
+		want     time.Duration // the maximum that the error names, 0: no error
+		deadline bool
+	}
+	inBubbles(t, map[string]story{
+		"max rate limit":                  {clientUnindexed, time.Second, none, 2 * time.Second, time.Second, false},
+		"max rate limit, long enough":     {clientUnindexed, 3 * time.Second, none, 0, 0, false},
+		"context's wait":                  {clientUnindexed, minute, maxWait(second), 2 * second, second, false},
+		"context's wait, more than usual": {clientUnindexed, time.Second, maxWait(minute), 0, 0, false},
+		"deadline":                        {clientUnindexed, minute, deadline(second), 2 * second, second, true},
+		"deadline, late enough":           {clientUnindexed, minute, deadline(3 * time.Second), 0, 0, false},
+		"more than a day":                 {`{"code":110002,"retry_after":1e300}`, minute, none, longest, minute, false},
+	}, func(t *testing.T, c story) {
+		below := replies(reply(http.StatusAccepted, clientJSON, c.body), reply(http.StatusOK, clientJSON, "{}"))
+		client := newClient(t, below, rest.WithTransport(httpclient.WithMaxRateLimit(c.max)))
+		start := time.Now()
+		err := client.DoJSON(c.context(t), "GET", clientSearch, nil, nil)
+		if c.want == 0 {
+			require.NoError(t, err)
+			return
+		}
+		tooLong := errorAs[*ratelimits.TooLongError](t, err)
+		assert.Zero(t, time.Since(start), "it fails at once")
+		assert.Equal(t, "GET /guilds/{guild_id}/messages/search", tooLong.Route)
+		assert.Equal(t, ratelimits.ClassOK, tooLong.Class)
+		assert.InDelta(t, c.wait, tooLong.Wait, float64(clientSlack))
+		assert.Equal(t, c.want, tooLong.Max)
+		assert.Equal(t, c.deadline, tooLong.Deadline)
+		assert.Equal(t, c.deadline, errors.Is(err, context.DeadlineExceeded))
+		assert.Len(t, below.sent(), 1)
+	})
+}
+
+func TestClientStopsWaitingForReadinessWithTheContextAndTheClient(t *testing.T) {
+	ends := map[string]error{"context": context.Canceled, "client": buckets.ErrClosed}
+	inBubbles(t, ends, func(t *testing.T, want error) {
+		manager := newManager(t)
+		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
+		client := newClient(t, below, rest.WithTransport(httpclient.WithLimiter(manager)))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		end := cancel
+		if want == buckets.ErrClosed {
+			end = func() { assert.NoError(t, client.Close()) }
+		}
+		time.AfterFunc(time.Second, end)
+		start := time.Now()
+		_, err := client.Do(ctx, "GET", clientSearch, nil)
+		require.ErrorIs(t, err, want)
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.True(t, manager.IsAlive())
+		assert.Len(t, below.sent(), 1)
+	})
+}
+
 // Discord may carry out a POST that it has accepted, so the client must not send it again.
 func TestClientDoesNotRepeatWhatMayBeCarriedOutTwice(t *testing.T) {
-	t.Parallel()
 	methods := map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false, "PATCH": false}
-	for method, repeated := range methods {
-		synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for method, repeated := range methods {
 			below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
 			_, err := newClient(t, below).Do(t.Context(), method, clientSearch, nil)
 			if repeated {
 				require.NoError(t, err)
 				assert.Len(t, below.sent(), 2)
-				return
+				continue
 			}
-			var refused *rest.APIError
-			require.ErrorAs(t, err, &refused)
-			assert.Equal(t, http.StatusAccepted, refused.Status)
+			assert.Equal(t, http.StatusAccepted, errorAs[*rest.APIError](t, err).Status)
 			assert.Len(t, below.sent(), 1)
-		})
-	}
+		}
+	})
 }

@@ -3,7 +3,6 @@ package rest_test
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,11 +60,11 @@ func TestClientLeavesTheResultAloneWhereThereIsNone(t *testing.T) {
 }
 
 func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		contentType, body string
 		notJSON           bool
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"page":                       {"text/html", "<html>", true},
 		"number in a text":           {"text/plain", "1", true},
 		"garbage":                    {clientJSON, "{", false},
@@ -73,22 +72,18 @@ func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
 		"nothing, of no type":        {"", "", false},
 		"another type than expected": {clientJSON, `"text"`, false},
 		"garbage as type":            {";;", "{}", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := newClient(t, replies(reply(http.StatusOK, c.contentType, c.body)))
-			var out struct{}
-			err := client.DoJSON(t.Context(), "GET", "/channels/1", nil, &out)
-			var decode *rest.DecodeError
-			require.ErrorAs(t, err, &decode)
-			assert.Equal(t, "GET /channels/{channel_id}", decode.Route)
-			assert.Equal(t, c.body, string(decode.Response.Body))
-			assert.Equal(t, c.notJSON, errors.Is(err, rest.ErrNotJSON))
-			assert.Contains(t, err.Error(), "GET /channels/{channel_id}: response (status 200, content type ")
+	}, func(t *testing.T, c story) {
+		client := newClient(t, replies(reply(http.StatusOK, c.contentType, c.body)))
+		var out struct{}
+		err := client.DoJSON(t.Context(), "GET", "/channels/1", nil, &out)
+		decode := errorAs[*rest.DecodeError](t, err)
+		assert.Equal(t, "GET /channels/{channel_id}", decode.Route)
+		assert.Equal(t, c.body, string(decode.Response.Body))
+		assert.Equal(t, c.notJSON, errors.Is(err, rest.ErrNotJSON))
+		assert.Contains(t, err.Error(), "GET /channels/{channel_id}: response (status 200, content type ")
 
-			assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
-		})
-	}
+		assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
+	})
 }
 
 type picky struct{}
@@ -105,23 +100,13 @@ func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
 	assert.NotContains(t, err.Error(), "SeCrEt")
 }
 
-func TestClientReportsWhatCannotBeEncodedBeforeSending(t *testing.T) {
-	t.Parallel()
-	below := fine()
-	err := newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, map[string]any{"a": func() {}}, nil)
-	require.ErrorIs(t, err, rest.ErrBody)
-	require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
-	assert.Contains(t, err.Error(), "POST /channels/{channel_id}/messages: ")
-	assert.Empty(t, below.sent())
-}
-
 func TestClientBoundsTheResponse(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type story struct {
 		size    int
 		options []rest.Option
 		max     int64 // 0: the response is within the bound
-	}{
+	}
+	inBubbles(t, map[string]story{
 		"as much as is allowed":       {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
 		"one more":                    {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
 		"as much as by default":       {rest.DefaultMaxResponse, nil, 0},
@@ -129,21 +114,17 @@ func TestClientBoundsTheResponse(t *testing.T) {
 		"zero stands for default":     {11, []rest.Option{rest.WithMaxResponse(0)}, 0},
 		"negative stands for default": {11, []rest.Option{rest.WithMaxResponse(-1)}, 0},
 		"the largest bound":           {11, []rest.Option{rest.WithMaxResponse(1<<63 - 1)}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := newClient(t, replies(reply(http.StatusOK, clientJSON, strings.Repeat("x", c.size))), c.options...)
-			response, err := client.Do(t.Context(), "GET", "/channels/1", nil)
-			if c.max == 0 {
-				require.NoError(t, err)
-				assert.Len(t, response.Body, c.size)
-				return
-			}
-			var large *rest.ResponseTooLargeError
-			require.ErrorAs(t, err, &large)
-			assert.Equal(t, rest.ResponseTooLargeError{Route: "GET /channels/{channel_id}", Status: 200, Max: c.max}, *large)
-		})
-	}
+	}, func(t *testing.T, c story) {
+		client := newClient(t, replies(reply(http.StatusOK, clientJSON, strings.Repeat("x", c.size))), c.options...)
+		response, err := client.Do(t.Context(), "GET", "/channels/1", nil)
+		if c.max == 0 {
+			require.NoError(t, err)
+			assert.Len(t, response.Body, c.size)
+			return
+		}
+		large := errorAs[*rest.ResponseTooLargeError](t, err)
+		assert.Equal(t, rest.ResponseTooLargeError{Route: "GET /channels/{channel_id}", Status: 200, Max: c.max}, *large)
+	})
 }
 
 func TestClientReturnsTheErrorThatEndsABody(t *testing.T) {
@@ -176,18 +157,6 @@ func TestClientTurnsEveryFailureIntoAnAPIErrorWithoutASecondRequest(t *testing.T
 	}
 }
 
-func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
-	t.Parallel()
-	below := fine()
-	client := rest.New("token", over(below))
-	defer client.Close()
-	var nothing *struct{}
-	for _, out := range []any{struct{}{}, nothing, map[string]any{}} {
-		assert.ErrorIs(t, client.DoJSON(t.Context(), http.MethodGet, "/gateway", nil, out), rest.ErrOut)
-	}
-	assert.Empty(t, below.sent())
-}
-
 // The client must decode errors even if the caller has asked for an encoding.
 func TestAClientReadsEncodedErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -204,10 +173,68 @@ func TestAClientReadsEncodedErrors(t *testing.T) {
 		start := time.Now()
 		_, err := newClient(t, below).Do(t.Context(), http.MethodGet, "/channels/1", nil,
 			rest.Header("Accept-Encoding", "gzip, deflate"))
-		var problem *rest.APIError
-		require.ErrorAs(t, err, &problem)
+		problem := errorAs[*rest.APIError](t, err)
 		assert.Equal(t, 10003, problem.Code)
 		assert.Equal(t, "Unknown Channel", problem.Message)
 		assert.Equal(t, 2*time.Second, time.Since(start).Round(100*time.Millisecond))
 	})
+}
+
+func TestClientFollowsRedirectsThatChangeNothing(t *testing.T) {
+	type story struct {
+		status                 int
+		base, method, location string
+		followed               bool
+	}
+	inBubbles(t, map[string]story{
+		"path":                            {308, "", "POST", "/api/v10/channels/2/messages", true},
+		"whole URL":                       {307, "", "POST", "https://discord.com/api/v10/channels/2/messages", true},
+		"GET":                             {301, "", "GET", "/api/v9/channels/2/messages", true},
+		"POST that would be a GET":        {301, "", "POST", "/api/v10/channels/2/messages", false},
+		"PUT that would be a GET":         {303, "", "PUT", "/api/v10/channels/2/messages", false},
+		"another host":                    {307, "", "POST", "https://example.com/api/v10/channels/2/messages", false},
+		"GET to another host":             {302, "", "GET", "https://example.com/api/v10/channels/2/messages", false},
+		"a host below":                    {307, "", "GET", "https://canary.discord.com/api/v10/channels/2/messages", false},
+		"another port":                    {307, "", "GET", "https://discord.com:444/api/v10/channels/2/messages", false},
+		"without TLS":                     {307, "", "GET", "http://discord.com/api/v10/channels/2/messages", false},
+		"with TLS":                        {307, "http://discord.com/api/v10", "GET", "https://discord.com/api/v10/channels/2/messages", false},
+		"nowhere":                         {304, "", "GET", "https://example.com", false},
+		"another host, protocol relative": {307, "", "GET", "//example.com/api/v10/channels/2/messages", false},
+	}, func(t *testing.T, c story) {
+		below := replies(reply(c.status, "", "", "Location: "+c.location), reply(http.StatusOK, clientJSON, "{}"))
+		client := newClient(t, below, rest.WithBaseURL(c.base))
+		var in any
+		want := ""
+		if c.method != "GET" {
+			in, want = map[string]int{"a": 1}, `{"a":1}`
+		}
+		err := client.DoJSON(t.Context(), c.method, clientMessages, in, nil)
+		for _, r := range below.sent() {
+			assert.Equal(t, "discord.com", r.URL.Host)
+			assert.Equal(t, c.method, r.Method)
+			assert.Equal(t, want, r.body)
+			assert.Equal(t, "Bot "+clientToken, r.Header.Get("Authorization"))
+		}
+		if c.followed {
+			require.NoError(t, err)
+			assert.Len(t, below.sent(), 2)
+			return
+		}
+		assert.Len(t, below.sent(), 1)
+		if c.status == http.StatusNotModified {
+			require.NoError(t, err)
+			return
+		}
+		failure := errorAs[*rest.APIError](t, err)
+		assert.Equal(t, c.status, failure.Status)
+		assert.Equal(t, c.location, failure.Response.Header.Get("Location"))
+	})
+}
+
+func TestClientFollowsTenRedirects(t *testing.T) {
+	t.Parallel()
+	below := replies(reply(http.StatusTemporaryRedirect, "", "", "Location: /api/v10/gateway"))
+	_, err := newClient(t, below).Do(t.Context(), "GET", "/gateway", nil)
+	require.ErrorAs(t, err, new(*rest.APIError))
+	assert.Len(t, below.sent(), 11)
 }

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/rest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -59,109 +56,62 @@ func TestClientIsPrintedWithoutItsToken(t *testing.T) {
 	}
 }
 
-// isA reports whether the chain of err contains an error of type E.
-func isA[E error](err error) bool {
-	var target E
-	return errors.As(err, &target)
+func isA[E error](err error) bool { return errors.As(err, new(E)) }
+
+// quoting is a transport below whose errors quote the request.
+type quoting struct{ format string }
+
+func (q quoting) RoundTrip(r *http.Request) (*http.Response, error) {
+	quoted := fmt.Errorf("%s %s with %s: %w", r.Method, r.URL.RequestURI(), r.Header, context.DeadlineExceeded)
+	return nil, fmt.Errorf(q.format, &url.Error{Op: "Post", URL: r.URL.String(), Err: quoted})
 }
 
 func TestNoErrorOfAClientContainsAToken(t *testing.T) {
-	t.Parallel()
-	leak := func(r *http.Request) error {
-		return &url.Error{Op: "Post", URL: r.URL.String(),
-			Err: fmt.Errorf("%s with %s: %w", r.URL, r.Header, context.DeadlineExceeded)}
-	}
 	tokens := `"` + clientToken + ` and ` + clientWebhookToken + `"`
-	answers := func(f func() *http.Response) http.RoundTripper { return replies(f) }
-	for name, c := range map[string]struct {
-		method  string // empty: POST
-		below   http.RoundTripper
-		options []rest.Option
-		want    func(error) bool // nil: any
-		is      error            // nil: any
-	}{
-		"a transport whose error has the URL": {
-			below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, leak(r) }),
-			is:    context.DeadlineExceeded,
-		},
-		"a wrapped error with the URL": {
-			below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("x: %w", leak(r)) }),
-			is:    context.DeadlineExceeded,
-		},
-		"API error": {below: answers(reply(404, clientJSON, `{"code":10015,"message":`+tokens+`}`)), want: isA[*rest.APIError]},
-		"field errors": {below: answers(reply(400, clientJSON,
-			`{"message":"m","errors":{`+tokens+`:{"_errors":[{"code":`+tokens+`,"message":`+tokens+`}]}}}`)),
-			want: isA[*rest.APIError]},
-		"page":     {below: answers(reply(502, "text/html", `<html>`+tokens)), want: isA[*rest.APIError]},
-		"too long": {below: answers(refused("4000")), want: isA[*ratelimits.TooLongError]},
-		"edge":     {below: answers(reply(429, "text/html", "<html>")), want: isA[*ratelimits.EdgeError]},
-		"too large": {
-			below: answers(reply(200, clientJSON, tokens)), options: []rest.Option{rest.WithMaxResponse(1)},
-			want: isA[*rest.ResponseTooLargeError],
-		},
-		"not JSON": {below: answers(reply(200, "text/html", tokens)), want: isA[*rest.DecodeError]},
-		"garbage":  {below: answers(reply(200, clientJSON, tokens[1:])), want: isA[*rest.DecodeError]},
-		"not ready": {
-			method: "PUT", below: answers(reply(202, clientJSON, `{"retry_after":4000}`)), want: isA[*ratelimits.TooLongError],
-		},
-		"bad redirect": {below: answers(reply(302, "", "", "Location: https://discord.com:x/"+clientWebhookToken))},
-		"redirect": {
-			below: answers(reply(302, "", "", "Location: https://example.com/"+clientWebhookToken)), want: isA[*rest.APIError],
-		},
-		"dots in a redirect": {below: answers(reply(307, "", "", "Location: /../../"+clientWebhookToken+"/%2e%2e/"))},
-	} {
-		for kind, path := range map[string]string{
-			"webhook": clientWebhook, "encoded": "/webhooks/1/WeBhOoK%2DSeCrEt%5F0123456789",
+	field := `{"message":"m","errors":{` + tokens + `:{"_errors":[{"code":` + tokens + `,"message":` + tokens + `}]}}}`
+	answering := func(status int, contentType, body string, lines ...string) http.RoundTripper {
+		return replies(reply(status, contentType, body, lines...))
+	}
+	spaces := strings.Repeat(" ", 1000)
+	const moved = "Location: https://"
+	isDeadline := func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+	anyError := func(error) bool { return true }
+	type story struct {
+		below http.RoundTripper
+		want  func(error) bool
+	}
+	inBubbles(t, map[string]story{
+		"an error with the URL": {quoting{"%w"}, isDeadline},
+		"a wrapped one":         {quoting{"x: %w"}, isDeadline},
+		"API error":             {answering(404, clientJSON, `{"code":10015,"message":`+tokens+`}`), isA[*rest.APIError]},
+		"field errors":          {answering(400, clientJSON, field), isA[*rest.APIError]},
+		"page":                  {answering(502, "text/html", `<html>`+tokens), isA[*rest.APIError]},
+		"too long":              {replies(refused("4000")), isA[*ratelimits.TooLongError]},
+		"edge":                  {answering(429, "text/html", "<html>"), isA[*ratelimits.EdgeError]},
+		"too large":             {answering(200, clientJSON, tokens+spaces), isA[*rest.ResponseTooLargeError]},
+		"not JSON":              {answering(200, "text/html", tokens), isA[*rest.DecodeError]},
+		"garbage":               {answering(200, clientJSON, tokens[1:]), isA[*rest.DecodeError]},
+		"not ready":             {answering(202, clientJSON, `{"retry_after":4000}`), isA[*ratelimits.TooLongError]},
+		"bad redirect":          {answering(302, "", "", moved+"discord.com:x/"+clientWebhookToken), anyError},
+		"redirect":              {answering(302, "", "", moved+"example.com/"+clientWebhookToken), isA[*rest.APIError]},
+		"dots in a redirect":    {answering(307, "", "", "Location: /../../"+clientWebhookToken+"/%2e%2e/"), anyError},
+	}, func(t *testing.T, c story) {
+		for _, path := range []string{
+			clientWebhook, "/webhooks/1/WeBhOoK%2DSeCrEt%5F0123456789", clientWebhook + "?signature=SeCrEt",
 		} {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				client := newClient(t, c.below, c.options...)
-				var out struct{}
-				err := client.DoJSON(t.Context(), cmp.Or(c.method, "POST"), path, map[string]int{"a": 1}, &out,
-					rest.Header("Authorization", "Bot "+clientToken))
+			// The path of a base URL may contain the secret of a proxy.
+			for _, base := range []string{"", "http://proxy:8080/SeCrEt-16-letter/api/v10"} {
+				client := newClient(t, c.below, rest.WithMaxResponse(500), rest.WithBaseURL(base))
+				err := client.DoJSON(t.Context(), "PUT", path, 1, &struct{}{}, rest.Header("Authorization", "Bot "+clientToken))
 				require.Error(t, err)
-				if c.is != nil {
-					require.ErrorIs(t, err, c.is)
-				}
-				if c.want != nil {
+				if base == "" {
 					require.True(t, c.want(err), "%T: %v", err, err)
 				}
 				for ; err != nil; err = errors.Unwrap(err) {
 					assertHidden(t, err)
 					assert.NotContains(t, err.Error(), "SeCrEt")
 				}
-			})
-		}
-	}
-}
-
-func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	manager := buckets.NewRESTBucketManager()
-	require.NoError(t, manager.Start())
-	defer manager.Close()
-	for _, token := range []string{clientToken, strings.ToLower(clientToken), ""} {
-		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
-		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
-		require.NoError(t, client.Close())
-	}
-	assert.Equal(t, 3, manager.Stats().Authentications)
-	for b := range manager.Buckets() {
-		assertHidden(t, b)
-	}
-}
-
-// The path of a base URL may contain the secret of a proxy.
-func TestNoErrorOfAClientContainsTheSecretOfItsBaseURL(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		const secret = "SeCrEt-16-letter"
-		client := newClient(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
-			return nil, fmt.Errorf("malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())
-		}), rest.WithBaseURL("http://proxy:8080/"+secret+"/api/v10"))
-		for _, path := range []string{"http://elsewhere/users/@me", "/users/@me", "/users/@me?signature=SeCrEt"} {
-			_, err := client.Do(t.Context(), "GET", path, nil)
-			require.Error(t, err)
-			assertHidden(t, err)
+			}
 		}
 	})
 }

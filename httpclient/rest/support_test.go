@@ -2,16 +2,18 @@ package rest_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
@@ -39,23 +41,48 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { bubble(t, test) })
 }
 
+// inBubbles runs a test in virtual time for each row of a table, in parallel with others.
+func inBubbles[R any](t *testing.T, rows map[string]R, test func(t *testing.T, row R)) {
+	t.Helper()
+	t.Parallel()
+	for name, row := range rows {
+		inBubble(t, name, func(t *testing.T) { test(t, row) })
+	}
+}
+
+// errorAs asserts that an error is or wraps an error of type E, and returns that one.
+func errorAs[E error](t *testing.T, err error) (found E) {
+	t.Helper()
+	require.ErrorAs(t, err, &found)
+	return found
+}
+
+// newManager returns a manager that has been started. It is closed when the test ends.
+func newManager(t *testing.T) *buckets.RESTBucketManager {
+	t.Helper()
+	manager := buckets.NewRESTBucketManager()
+	require.NoError(t, manager.Start())
+	t.Cleanup(func() { assert.NoError(t, manager.Close()) })
+	return manager
+}
+
 // arrived is a request that a Client has sent.
 type arrived struct {
 	*http.Request
 	body string
-	at   time.Time
 }
 
-// wire is the transport below a Client. It records the requests, and answers request n, counted from 1, with reply(n).
+// wire is the transport below a Client. It records the requests, and gives one response after another. The last one is
+// repeated.
 type wire struct {
-	reply func(n int, r *http.Request) *http.Response
+	responses []func() *http.Response
 
 	mu       sync.Mutex
 	requests []arrived
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	a := arrived{Request: r, at: time.Now()}
+	a := arrived{Request: r}
 	if r.Body != nil {
 		defer r.Body.Close()
 		content, err := io.ReadAll(r.Body)
@@ -68,10 +95,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.mu.Lock()
+	response := w.responses[min(len(w.requests), len(w.responses)-1)]()
 	w.requests = append(w.requests, a)
-	n := len(w.requests)
 	w.mu.Unlock()
-	response := w.reply(n, r)
 	response.Request = r
 	return response, nil
 }
@@ -89,10 +115,8 @@ func (w *wire) only(t *testing.T) arrived {
 	return w.sent()[0]
 }
 
-// replies returns a wire that gives one response after another and repeats the last.
-func replies(responses ...func() *http.Response) *wire {
-	return &wire{reply: func(n int, _ *http.Request) *http.Response { return responses[min(n, len(responses))-1]() }}
-}
+// replies returns a wire that gives these responses.
+func replies(responses ...func() *http.Response) *wire { return &wire{responses: responses} }
 
 // reply returns a function that makes responses. Header lines have the form "Name: value".
 func reply(status int, contentType, body string, lines ...string) func() *http.Response {
@@ -137,13 +161,28 @@ func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *r
 	return client
 }
 
-// listener is a limiter that lets all requests leave at once and records their servers.
+// sent returns the request that a call of DoJSON sends.
+func sent(t *testing.T, client []rest.Option, method, path string, in any, options ...rest.RequestOption) arrived {
+	t.Helper()
+	below := fine()
+	c := rest.New(clientToken, append([]rest.Option{over(below)}, client...)...)
+	require.NoError(t, c.DoJSON(t.Context(), method, path, in, nil, options...))
+	require.NoError(t, c.Close())
+	return below.only(t)
+}
+
+// listener is a limiter that lets all requests leave at once and records their servers, routes and majors.
 type listener struct {
 	buckets.Unlimited
-	servers []string
+	requests []string
 }
 
 func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	l.servers = append(l.servers, r.Server)
+	l.requests = append(l.requests, fmt.Sprint(r.Server, " ", r.Route.Route(), " of ", r.Route.Major().ID))
 	return l.Unlimited.AcquireRequest(ctx, r)
+}
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
+	goleak.VerifyTestMain(m)
 }

@@ -17,30 +17,6 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// end stops the command, and returns the rest of its log.
-func (r *running) end(t *testing.T) string {
-	t.Helper()
-	r.stop()
-	assert.Equal(t, 0, <-r.status)
-	log := <-r.log
-	r.log <- "" // the test's cleanup reads the log, too
-	return log
-}
-
-// ask sends a request without a body, and returns the status of the response.
-func (r *running) ask(t *testing.T, method, path string, header ...string) int {
-	t.Helper()
-	request, err := http.NewRequest(method, "http://"+r.bots+path, nil)
-	require.NoError(t, err)
-	for i := 0; i < len(header); i += 2 {
-		request.Header.Set(header[i], header[i+1])
-	}
-	response, err := client.Do(request)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	return response.StatusCode
-}
-
 func TestTheFirstLineIsTheConfigurationWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state")
@@ -61,9 +37,8 @@ func TestTheFirstLineIsTheConfigurationWithoutSecrets(t *testing.T) {
 	assert.NotContains(t, first, secret)
 	assert.NotContains(t, first, "canary")
 
-	var help bytes.Buffer
-	require.Equal(t, 0, run(t.Context(), []string{"--help"}, &help, &help))
-	for _, flag := range regexp.MustCompile(`(?m)^ {6}--([a-z-]+)`).FindAllStringSubmatch(help.String(), -1) {
+	_, help := runs(t, "--help")
+	for _, flag := range regexp.MustCompile(`(?m)^ {6}--([a-z-]+)`).FindAllStringSubmatch(help, -1) {
 		if flag[1] != "check" && flag[1] != "version" {
 			assert.Contains(t, first, " "+flag[1]+"=")
 		}

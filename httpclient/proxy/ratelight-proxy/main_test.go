@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -37,11 +38,14 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
+// variables are environment variables that the command takes over from other proxies.
+var variables = []string{
+	"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
+}
+
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	for _, name := range []string{
-		"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
-	} {
+	for _, name := range variables {
 		_ = os.Unsetenv(name)
 	}
 	goleak.VerifyTestMain(m)
@@ -49,16 +53,22 @@ func TestMain(m *testing.M) {
 
 const secret = "a-secret-of-the-proxy"
 
-// check runs the command until it has checked its configuration, and returns the status and the output.
+// runs runs the command until it ends by itself, and returns its status and its output.
+func runs(t *testing.T, arguments ...string) (status int, text string) {
+	t.Helper()
+	var out bytes.Buffer
+	status = run(t.Context(), arguments, &out, &out)
+	return status, out.String()
+}
+
+// check runs the command until it has checked its configuration.
 func check(t *testing.T, environment, arguments string) (status int, text string) {
 	t.Helper()
 	for pair := range strings.FieldsSeq(environment) {
 		name, value, _ := strings.Cut(pair, "=")
 		t.Setenv(name, value)
 	}
-	var out bytes.Buffer
-	status = run(t.Context(), append(strings.Fields(arguments), "--check"), &out, &out)
-	return status, out.String()
+	return runs(t, append(strings.Fields(arguments), "--check")...)
 }
 
 func TestGoodConfigurations(t *testing.T) {
@@ -161,55 +171,6 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 	}
 }
 
-func TestLimitsAreDeclared(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		arguments []string
-		names     []string
-	}{
-		{nil, nil},
-		{[]string{"--limit", "PATCH /channels/{channel_id}=2/10m per major", "--limit",
-			"all=100/1m per group across credentials"},
-			[]string{"PATCH /channels/{channel_id} 2 per 10m0s per major parameter",
-				"all requests 100 per 1m0s per group across credentials"}},
-		{[]string{"--limit", "/channels/*=9/1.5s"}, []string{"/channels/* 9 per 1.5s"}},
-		{[]string{"--known-limit", "reactions", "--known-limit", "invites,reactions"}, []string{"invites", "reactions"}},
-	} {
-		parsed, err := parse(append(c.arguments, "--check"), io.Discard, io.Discard)
-		require.NoError(t, err)
-		s, err := newService(parsed, io.Discard)
-		require.NoError(t, err)
-		assert.ElementsMatch(t, c.names, slices.Collect(maps.Keys(s.handler.Transport().Manager().Stats().Declared)))
-		s.close()
-	}
-	parsed, err := parse([]string{"--known-limit", "all", "--known-limit", "invites"}, io.Discard, io.Discard)
-	require.NoError(t, err)
-	s, err := newService(parsed, io.Discard)
-	require.NoError(t, err)
-	defer s.close()
-	assert.Len(t, s.handler.Transport().Manager().Stats().Declared, len(buckets.KnownLimits()))
-	for _, bad := range []string{
-		"PATCH /channels/{channel_id}=2/10m per", "all=2/10m per user", "all=2/10m for all", "PATCH=2/10m",
-	} {
-		_, err := parse([]string{"--limit", bad}, io.Discard, io.Discard)
-		require.ErrorContains(t, err, "--limit")
-	}
-}
-
-func TestHelpAndVersionEndWithSuccess(t *testing.T) {
-	for _, flag := range []string{"--help", "--version"} {
-		var out bytes.Buffer
-		assert.Equal(t, 0, run(t.Context(), []string{flag}, &out, &out))
-		assert.NotEmpty(t, out.String())
-	}
-}
-
-func TestAStoreThatIsNotThereIsNoWrongUsage(t *testing.T) {
-	var out bytes.Buffer
-	assert.Equal(t, 1, run(t.Context(), []string{"--redis", "redis://127.0.0.1:1"}, &out, &out))
-	assert.Contains(t, out.String(), "--redis")
-}
-
 // running is a command that listens on its own ports.
 type running struct {
 	bots, admin string
@@ -252,24 +213,61 @@ func start(t *testing.T, arguments ...string) *running {
 	return r
 }
 
+// end stops the command, and returns the rest of its log.
+func (r *running) end(t *testing.T) string {
+	t.Helper()
+	r.stop()
+	assert.Equal(t, 0, <-r.status)
+	log := <-r.log
+	r.log <- "" // the test's cleanup reads the log, too
+	return log
+}
+
 // client keeps no connections open, so that no test leaves one behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-func get(t *testing.T, url string) (int, string) {
+// do sends a request with header names and values in turn, and returns the status and the body of the response.
+func do(t *testing.T, method, address, body string, header ...string) (status int, text string) {
 	t.Helper()
-	response, err := client.Get(url)
+	request, err := http.NewRequest(method, "http://"+address, strings.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	request.Host = request.Header.Get("Host") // if it is empty, that of the address
+	response, err := client.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	return response.StatusCode, string(text)
+	return response.StatusCode, string(content)
+}
+
+func get(t *testing.T, address string) (status int, text string) {
+	t.Helper()
+	return do(t, http.MethodGet, address, "")
+}
+
+// ask sends a request of a bot's without a body, and returns the status of the response.
+func (r *running) ask(t *testing.T, method, path string, header ...string) int {
+	t.Helper()
+	status, _ := do(t, method, r.bots+path, "", header...)
+	return status
+}
+
+// post posts a form to the admin listener, and returns the status of the response.
+func (r *running) post(t *testing.T, path string, form url.Values, header ...string) int {
+	t.Helper()
+	header = append(header, "Content-Type", "application/x-www-form-urlencoded")
+	status, _ := do(t, http.MethodPost, r.admin+path, form.Encode(), header...)
+	return status
 }
 
 func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t, discordtest.Answer("GET /users/@me", 200, map[string]any{"id": "1"}))
 	r := start(t, "--upstream", discord.URL)
-	status, text := get(t, "http://"+r.bots+"/users/@me")
+	status, text := get(t, r.bots+"/users/@me")
 	assert.Equal(t, 200, status)
 	assert.JSONEq(t, `{"id":"1"}`, text)
 	assert.Equal(t, "/api/v10/users/@me", discord.Requests()[0].Path)
@@ -277,19 +275,19 @@ func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 		"/live": "ok", "/ready": "ok", "/upstream": `"ok":true`, "/": "<html",
 		"/metrics": "ratelight_requests_granted_total 1",
 	} {
-		status, text := get(t, "http://"+r.admin+path)
+		status, text := get(t, r.admin+path)
 		assert.Equal(t, 200, status, path)
 		assert.Contains(t, text, want)
 	}
-	status, _ = get(t, "http://"+r.admin+"/nothing")
+	status, _ = get(t, r.admin+"/nothing")
 	assert.Equal(t, 404, status)
 	discord.Close()
-	status, _ = get(t, "http://"+r.bots+"/users/@me")
+	status, _ = get(t, r.bots+"/users/@me")
 	assert.Equal(t, 502, status)
-	status, text = get(t, "http://"+r.admin+"/upstream")
+	status, text = get(t, r.admin+"/upstream")
 	assert.Equal(t, 503, status)
 	assert.Contains(t, text, "failure")
-	status, _ = get(t, "http://"+r.admin+"/ready")
+	status, _ = get(t, r.admin+"/ready")
 	assert.Equal(t, 200, status, "the upstream is no reason to be unready")
 	r.end(t)
 }
@@ -310,7 +308,7 @@ func TestAdminPagesAndTheLogShowNoToken(t *testing.T) {
 		r.ask(t, method, path, "Authorization", "Bot "+canary)
 	}
 	for _, page := range []string{"/", "/?format=json", "/metrics", "/upstream"} {
-		_, text := get(t, "http://"+r.admin+page)
+		_, text := get(t, r.admin+page)
 		assert.NotEmpty(t, text)
 		assert.NotContains(t, text, "canary", page)
 	}
@@ -333,7 +331,7 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 		r.admin + "/live":                    200,
 		r.admin + "/ready":                   200,
 	} {
-		status, _ := get(t, "http://"+url)
+		status, _ := get(t, url)
 		assert.Equal(t, want, status, url)
 	}
 	assert.Len(t, discord.Requests(), 1)
@@ -360,14 +358,8 @@ func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 		for host, want := range c.hosts {
 			for _, url := range []string{r.admin + "/", r.admin + "/metrics", "127.0.0.1:" + bots + "/users/@me"} {
 				for _, port := range []string{"", ":8080"} {
-					request, err := http.NewRequest("GET", "http://"+url, nil)
-					require.NoError(t, err)
-					request.Host = host + port
-					request.Header.Set("X-Ratelight-Secret", c.header)
-					response, err := client.Do(request)
-					require.NoError(t, err)
-					response.Body.Close()
-					assert.Equal(t, want, response.StatusCode, "%s of %s with %q", url, host, c.arguments)
+					status, _ := do(t, "GET", url, "", "Host", host+port, "X-Ratelight-Secret", c.header)
+					assert.Equal(t, want, status, "%s of %s with %q", url, host, c.arguments)
 				}
 			}
 		}
@@ -385,13 +377,13 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	r := start(t, "--upstream", discord.URL)
 	done := make(chan int, 1)
 	go func() {
-		status, _ := get(t, "http://"+r.bots+"/users/@me")
+		status, _ := get(t, r.bots+"/users/@me")
 		done <- status
 	}()
 	<-arrived
 	r.stop()
 	for { // the admin listener stays open while requests are served
-		if status, _ := get(t, "http://"+r.admin+"/ready"); status == 503 {
+		if status, _ := get(t, r.admin+"/ready"); status == 503 {
 			break
 		}
 	}
@@ -400,94 +392,18 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	assert.Equal(t, 0, <-r.status)
 }
 
-// A request that takes too long is cut off, and the last line of the log counts it.
-func TestWhoTakesTooLongIsCutOff(t *testing.T) {
-	t.Parallel()
-	arrived := make(chan struct{})
-	discord := discordtest.NewServer(t, discordtest.Handle("GET /users/@me", func(_ http.ResponseWriter, r *http.Request) {
-		close(arrived)
-		<-r.Context().Done()
-	}))
-	r := start(t, "--upstream", discord.URL, "--drain-timeout", "1ms")
-	go func() {
-		if response, err := client.Get("http://" + r.bots + "/users/@me"); err == nil {
-			response.Body.Close()
-		}
-	}()
-	<-arrived
-	r.stop()
-	assert.Equal(t, 1, <-r.status)
-	log := <-r.log
-	r.log <- ""
-	assert.Contains(t, log, "msg=stopped served=0 refused=0 failed=0 lost=1")
-}
-
-func TestAPortThatIsTakenIsAnErrorThatNamesTheFlag(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	var out bytes.Buffer
-	assert.Equal(t, 1, run(t.Context(), []string{"--listen", listener.Addr().String(), "--admin", "off"}, &out, &out))
-	assert.Contains(t, out.String(), "--listen: ")
-	assert.Contains(t, out.String(), "in use")
-	out.Reset()
-	assert.Equal(t, 1,
-		run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", listener.Addr().String()}, &out, &out))
-	assert.Contains(t, out.String(), "--admin: ")
-}
-
-func TestARestartGoesOnFromTheStateFile(t *testing.T) {
-	t.Parallel()
-	discord := discordtest.NewServer(t, discordtest.Window("GET /users/@me", 1, time.Hour))
-	path := filepath.Join(t.TempDir(), "state")
-	for i, want := range []int{200, 429} {
-		r := start(t, "--upstream", discord.URL, "--state", path, "--state-key", secret)
-		status, _ := get(t, "http://"+r.bots+"/users/@me")
-		assert.Equal(t, want, status, "run %d", i)
-		r.end(t)
-	}
-	assert.Len(t, discord.Requests(), 1)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.NotContains(t, string(text), secret)
-}
-
-// Two processes that write the same file would overwrite each other's state.
-func TestAStateFileThatIsInUseIsAnError(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "state")
-	start(t, "--upstream", "http://127.0.0.1:1", "--state", path)
-	var out bytes.Buffer
-	assert.Equal(t, 1,
-		run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
-	assert.Contains(t, out.String(), "in use")
-}
-
 func TestRequestsAreRecordedWithoutIdsAndTokens(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t)
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	r := start(t, "--upstream", discord.URL, "--record", path)
-	get(t, "http://"+r.bots+"/webhooks/123456789/canary-canary-canary")
+	get(t, r.bots+"/webhooks/123456789/canary-canary-canary")
 	r.end(t)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "webhooks")
 	assert.NotContains(t, string(text), "123456789")
 	assert.NotContains(t, string(text), "canary")
-}
-
-func TestProxiesShareLimitsThroughRedis(t *testing.T) {
-	t.Parallel()
-	engine := redistest.NewEngine(t)
-	discord := discordtest.NewServer(t, discordtest.Window("GET /users/@me", 1, time.Hour))
-	for i, want := range []int{200, 429} {
-		r := start(t, "--upstream", discord.URL, "--redis", engine.URL(), "--application", "test")
-		status, text := get(t, "http://"+r.bots+"/users/@me")
-		assert.Equal(t, want, status, "proxy %d: %s", i, text)
-	}
-	assert.Len(t, discord.Requests(), 1)
 }
 
 // certify writes a self-signed certificate for 127.0.0.1 and its key, and returns their paths.
@@ -537,23 +453,6 @@ func TestOnlyClientsWithACertificateAreServed(t *testing.T) {
 	}
 }
 
-// post posts a form to the admin listener.
-func post(t *testing.T, address string, form url.Values, header ...string) int {
-	t.Helper()
-	request, err := http.NewRequest("POST", "http://"+address, strings.NewReader(form.Encode()))
-	require.NoError(t, err)
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	for i := 0; i < len(header); i += 2 {
-		if request.Header.Set(header[i], header[i+1]); header[i] == "Host" {
-			request.Host = header[i+1]
-		}
-	}
-	response, err := client.Do(request)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	return response.StatusCode
-}
-
 func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 	t.Parallel()
 	var mended atomic.Bool
@@ -589,7 +488,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 
 		form := url.Values{"what": {what}}
 		if what == "#" {
-			_, text := get(t, "http://"+r.admin+"/?format=json")
+			_, text := get(t, r.admin+"/?format=json")
 			assert.NotContains(t, text, "canary")
 			var page struct {
 				Credentials []struct{ Hash, Kind, Route string }
@@ -601,14 +500,14 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 			assert.Contains(t, text, `"authentication":"`+page.Credentials[0].Hash, "the page names the credential by this hash")
 			form = url.Values{"credential": {page.Credentials[0].Hash}}
 		}
-		assert.Equal(t, 403, post(t, r.admin+"/lift", form, "Origin", "https://evil.example"))
-		assert.Equal(t, 421, post(t, r.admin+"/lift", form, "Host", "evil.example"))
-		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {"#123"}}))
-		assert.Equal(t, 400, post(t, r.admin+"/lift", url.Values{"what": {"something"}}))
-		assert.Equal(t, 405, post(t, r.admin+"/metrics", form))
+		assert.Equal(t, 403, r.post(t, "/lift", form, "Origin", "https://evil.example"))
+		assert.Equal(t, 421, r.post(t, "/lift", form, "Host", "evil.example"))
+		assert.Equal(t, 404, r.post(t, "/lift", url.Values{"credential": {"#123"}}))
+		assert.Equal(t, 400, r.post(t, "/lift", url.Values{"what": {"something"}}))
+		assert.Equal(t, 405, r.post(t, "/metrics", form))
 		assert.Equal(t, 503, as("/users/@me"), "nothing has changed")
-		assert.Equal(t, 200, post(t, r.admin+"/lift", form), what)
-		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {token}}), "a token is not a hash")
+		assert.Equal(t, 200, r.post(t, "/lift", form), what)
+		assert.Equal(t, 404, r.post(t, "/lift", url.Values{"credential": {token}}), "a token is not a hash")
 		for _, path := range c.lifts {
 			assert.Equal(t, 200, as(path), "%s after lifting %s", path, what)
 		}
@@ -622,24 +521,144 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 	}
 }
 
-// Opening a pipe blocks until another process opens its other end, and no signal ends that.
-func TestAPipeIsNoFileForStateOrRecord(t *testing.T) {
-	t.Parallel()
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
-		t.Skip("there are no pipes here")
-	}
-	for _, flag := range []string{"--state", "--record"} {
-		var out bytes.Buffer
-		assert.Equal(t, 2, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", flag, pipe}, &out, &out))
-		assert.Contains(t, out.String(), flag)
-	}
-}
-
 func TestTheQueueIsBoundedUnlessItIsAskedNotToBe(t *testing.T) {
 	for arguments, want := range map[string]int{"": 10_000, "--max-queue 0": 0, "--max-queue 5": 5} {
 		c, err := parse(strings.Fields(arguments), io.Discard, io.Discard)
 		require.NoError(t, err)
 		assert.Equal(t, want, c.MaxQueue, arguments)
 	}
+}
+
+func TestLimitsAreDeclared(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, limit := range buckets.KnownLimits() {
+		all = append(all, string(limit))
+	}
+	for arguments, names := range map[string][]string{
+		"":                           nil,
+		"--limit=/channels/*=9/1.5s": {"/channels/* 9 per 1.5s"},
+		"--limit=PATCH /channels/{channel_id}=2/10m per major|--limit=all=100/1m per group across credentials": {
+			"PATCH /channels/{channel_id} 2 per 10m0s per major parameter",
+			"all requests 100 per 1m0s per group across credentials",
+		},
+		"--known-limit=reactions|--known-limit=invites,reactions": {"invites", "reactions"},
+		"--known-limit=all|--known-limit=invites":                 all,
+	} {
+		split := strings.FieldsFunc(arguments, func(r rune) bool { return r == '|' })
+		parsed, err := parse(append(split, "--check"), io.Discard, io.Discard)
+		require.NoError(t, err)
+		s, err := newService(parsed, io.Discard)
+		require.NoError(t, err)
+		assert.ElementsMatch(t, names, slices.Collect(maps.Keys(s.handler.Transport().Manager().Stats().Declared)))
+		s.close()
+	}
+	for _, bad := range []string{
+		"PATCH /channels/{channel_id}=2/10m per", "all=2/10m per user", "all=2/10m for all", "PATCH=2/10m",
+	} {
+		_, err := parse([]string{"--limit", bad}, io.Discard, io.Discard)
+		require.ErrorContains(t, err, "--limit")
+	}
+}
+
+// The README must list every flag, and every environment variable that the command takes over from other proxies.
+func TestHelpAndVersionEndWithSuccessAndTheREADMENamesEveryFlag(t *testing.T) {
+	t.Parallel()
+	status, version := runs(t, "--version")
+	assert.Equal(t, 0, status)
+	assert.NotEmpty(t, version)
+	status, help := runs(t, "--help")
+	assert.Equal(t, 0, status)
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	names := append([]string{}, variables...)
+	for _, flag := range regexp.MustCompile(`(?m)^ {6}(--[a-z-]+)`).FindAllStringSubmatch(help, -1) {
+		if flag[1] != "--version" {
+			names = append(names, flag[1])
+		}
+	}
+	assert.Greater(t, len(names), 20+len(variables))
+	for _, name := range names {
+		assert.True(t, strings.Contains(string(text), "`"+name+"`"), name)
+	}
+}
+
+// A request that takes too long is cut off, and the last line of the log counts it.
+func TestWhoTakesTooLongIsCutOff(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	discord := discordtest.NewServer(t, discordtest.Handle("GET /users/@me", func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	r := start(t, "--upstream", discord.URL, "--drain-timeout", "1ms")
+	go func() {
+		if response, err := client.Get("http://" + r.bots + "/users/@me"); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-arrived
+	r.stop()
+	assert.Equal(t, 1, <-r.status)
+	log := <-r.log
+	r.log <- ""
+	assert.Contains(t, log, "msg=stopped served=0 refused=0 failed=0 lost=1")
+}
+
+// The command does not start with a port that is taken, a store that is not there, or a state file of another process,
+// whose state it would overwrite. Opening a pipe blocks until another process opens its other end, and no signal ends
+// that.
+func TestWhatPreventsTheStartIsAnErrorThatNamesTheFlag(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	taken, state := listener.Addr().String(), filepath.Join(t.TempDir(), "state")
+	start(t, "--upstream", "http://127.0.0.1:1", "--state", state)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	noPipes := exec.Command("mkfifo", pipe).Run() != nil
+	const free = "--listen 127.0.0.1:0 --admin "
+	for arguments, want := range map[string]struct {
+		status int
+		texts  []string
+	}{
+		"--listen " + taken + " --admin off": {1, []string{"--listen: ", "in use"}},
+		free + taken:                         {1, []string{"--admin: "}},
+		free + "off --state " + state:        {1, []string{"in use"}},
+		"--redis redis://127.0.0.1:1":        {1, []string{"--redis"}},
+		free + "off --state " + pipe:         {2, []string{"--state"}},
+		free + "off --record " + pipe:        {2, []string{"--record"}},
+	} {
+		if noPipes && strings.HasSuffix(arguments, pipe) {
+			continue
+		}
+		status, text := runs(t, strings.Fields(arguments)...)
+		assert.Equal(t, want.status, status, arguments)
+		for _, part := range want.texts {
+			assert.Contains(t, text, part)
+		}
+	}
+}
+
+func TestLimitsGoOnFromTheStateFileAndAreSharedThroughRedis(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "state")
+	for name, arguments := range map[string][]string{
+		"state": {"--state", state, "--state-key", secret},
+		"Redis": {"--redis", redistest.NewEngine(t).URL(), "--application", "test"},
+	} {
+		discord := discordtest.NewServer(t, discordtest.Window("GET /users/@me", 1, time.Hour))
+		for i, want := range []int{200, 429} {
+			r := start(t, append(arguments, "--upstream", discord.URL)...)
+			status, text := get(t, r.bots+"/users/@me")
+			assert.Equal(t, want, status, "%s, run %d: %s", name, i, text)
+			if name == "state" {
+				r.end(t)
+			}
+		}
+		assert.Len(t, discord.Requests(), 1)
+	}
+	text, err := os.ReadFile(state)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), secret)
 }

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/httpclient/internal/redact"
 	"github.com/ratelight/ratelight/routes"
@@ -61,4 +64,18 @@ func FuzzAPIError(f *testing.F) {
 			t.Fatalf("%d bytes: %v", len(err.Error()), err)
 		}
 	})
+}
+
+func TestVersionIsThatOfTheModuleInTheProgram(t *testing.T) {
+	ours := func(version string) debug.Module { return debug.Module{Path: project, Version: version} }
+	other := debug.Module{Path: "example.com/bot", Version: "v7.0.0"}
+	released, local := ours("v0.3.1"), ours("(devel)")
+	for want, build := range map[string]*debug.BuildInfo{
+		"0.3.1":    {Main: other, Deps: []*debug.Module{{Path: "example.com/a", Version: "v1.0.0"}, &released}},
+		"0.2.0":    {Main: ours("v0.2.0+dirty")},
+		unreleased: {Main: other, Deps: []*debug.Module{&local}},
+	} {
+		assert.Equal(t, want, versionIn(build))
+	}
+	assert.Equal(t, unreleased, versionIn(&debug.BuildInfo{Main: other}))
 }
