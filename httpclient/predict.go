@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/drain"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/httpclient/internal/wait"
 )
@@ -46,9 +47,13 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 		return Prediction{Hint: "the host is not one that this transport limits"}
 	}
 	route, err := t.match(request)
+	if err == nil && !t.requests.Enter() {
+		err = drain.ErrShuttingDown
+	}
 	if err != nil {
 		return Prediction{Err: err}
 	}
+	defer t.requests.Leave()
 	x := &roundTrip{Transport: t, request: request}
 	x.ask = buckets.Request{
 		Server: server, Route: route, Authorization: message.HeaderValue(request.Header, "Authorization"),

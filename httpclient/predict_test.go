@@ -81,6 +81,10 @@ func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 		p = transport.Predict(elsewhere)
 		assert.Equal(t, "the request would be sent at once; the host is not one that this transport limits", p.String())
 
+		p = transport.Predict(&http.Request{Method: http.MethodGet})
+		assert.Equal(t, "the request would be sent at once; the host is not one that this transport limits", p.String(),
+			"a request without a URL")
+
 		malformed := getting(t, "/users/@me")
 		malformed.Method = "GET /"
 		p = transport.Predict(malformed)
@@ -92,6 +96,21 @@ func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 		assert.ErrorAs(t, p.Err, new(*httpclient.CredentialError))
 		require.NoError(t, transport.Close())
 		assert.ErrorIs(t, transport.Predict(getting(t, "/users/@me")).Err, buckets.ErrClosed)
+	})
+}
+
+func TestPredictSaysThatAShutdownRejectsRequests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return answer(http.StatusOK, "{}")(r)
+		}))
+		slow := send(transport, getting(t, "/users/@me"))
+		synctest.Wait()
+		go transport.Shutdown(t.Context())
+		synctest.Wait()
+		assert.ErrorIs(t, transport.Predict(getting(t, "/users/@me")).Err, buckets.ErrClosed)
+		assertStatus(t, http.StatusOK, slow)
 	})
 }
 

@@ -118,7 +118,11 @@ type RetryError struct {
 }
 
 func (e *RetryError) Error() string {
-	return fmt.Sprintf("%s failed after %d attempts, not repeated because %v: %v", e.Route, e.Attempts, e.Reason, e.Err)
+	attempts := "1 attempt"
+	if e.Attempts > 1 {
+		attempts = fmt.Sprintf("%d attempts", e.Attempts)
+	}
+	return fmt.Sprintf("%s failed after %s, not repeated because %v: %v", e.Route, attempts, e.Reason, e.Err)
 }
 
 // Unwrap returns Err and Reason, for errors.Is and errors.As.
