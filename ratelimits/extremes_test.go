@@ -47,8 +47,10 @@ func TestA429AsksForADayAtMost(t *testing.T) {
 		r = ratelimits.Response{Status: 429, Class: class}
 		assert.Equal(t, time.Second, r.AskedWait(), "%v names no time", class)
 	}
-	r := ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: 5, ResetAfter: math.MaxInt64}
-	assert.Equal(t, 24*time.Hour, r.AskedWait())
+	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
+		r := ratelimits.Response{Status: 429, Class: class, Limited: true, Limit: 5, ResetAfter: math.MaxInt64}
+		assert.Equal(t, 24*time.Hour, r.AskedWait(), "the reset of %v", class)
+	}
 }
 
 // Whatever the fields of responses are, the window names bounded waits and opens again.

@@ -181,9 +181,12 @@ func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
 func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		opened := k.fill(b, 10*round)
-		both := []ratelimits.Permit{b.send(opened), b.Adopt(opened, opened)}
-		b.Report(opened, both[0], shared(lateBy))
-		b.Report(opened, both[1], refused(2, 10*second)) // it asks to wait for a whole period
+		all := []ratelimits.Permit{b.send(opened), b.Adopt(opened, opened), b.Adopt(opened, opened)}
+		coded := refused(2, lateBy)
+		coded.Code = 30046 // a limit that the headers do not name
+		b.Report(opened, all[0], shared(lateBy))
+		b.Report(opened, all[1], coded)
+		b.Report(opened, all[2], refused(2, 10*second)) // it asks to wait for a whole period
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})

@@ -33,6 +33,18 @@ func TestResponseThatShowsTheWindowBeforeIsOfTheWindowOfTheNextOne(t *testing.T)
 	b.burst(11*second+rounding, 10) // no request has to be sent first
 }
 
+// A window that closes late may name its own end, which is over, with two requests counted.
+func TestResponseThatCountsTwoInAWindowThatIsOverSaysNothing(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 10, 5*second)
+	permits := b.many(6*second, 2)
+	b.Report(6*second, permits[0], ok(10, 8, 0))
+	b.Report(6*second, permits[1], ok(10, 8, 5*second))
+	assert.Equal(t, 5*second, b.Period())
+	b.burst(6*second, 8)
+	b.closedUntil(6*second, 11*second+rounding)
+}
+
 // A 429 may ask for a longer wait than the window's length. That wait must not be taken for the period.
 func TestExtendedBlockIsNotThePeriod(t *testing.T) {
 	t.Parallel()
