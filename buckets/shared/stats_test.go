@@ -2,6 +2,7 @@ package shared_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -50,6 +51,34 @@ func TestStatsCountCallsByPurpose(t *testing.T) {
 		assert.Equal(t, time.Duration(sum(later).Calls-sum(later).Errors)*ms, sum(later).Time, "failed calls count no time")
 		assert.Less(t, s.Calls["beat"].Calls, later.Calls["beat"].Calls, "an earlier result must not change")
 	})
+}
+
+// When a manager is started again, its counters go on. Current values are those of the new session.
+func TestStatsOfEarlierSessionsAreAdded(t *testing.T) {
+	t.Parallel()
+	one := shared.Stats{Calls: map[string]shared.Calls{"swap": {Calls: 1, Errors: 1, Time: 1}}}
+	fields := reflect.ValueOf(&one).Elem()
+	for i := range fields.NumField() {
+		switch f := fields.Field(i); f.Kind() {
+		case reflect.Uint64:
+			f.SetUint(1)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(1)
+		}
+	}
+	two := one.After(&one)
+	assert.Equal(t, shared.Calls{Calls: 2, Errors: 2, Time: 2}, two.Calls["swap"])
+	for i := range fields.NumField() {
+		field, sum := fields.Type().Field(i), reflect.ValueOf(two).Field(i)
+		switch {
+		case sum.Kind() == reflect.Uint64:
+			assert.EqualValues(t, 2, sum.Uint(), field.Name)
+		case field.Name == "OutageTime":
+			assert.EqualValues(t, 2, sum.Int(), field.Name)
+		case sum.CanInt():
+			assert.EqualValues(t, 1, sum.Int(), field.Name)
+		}
+	}
 }
 
 // loanCounts are the counts of loans in Stats.

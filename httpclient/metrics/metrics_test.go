@@ -441,6 +441,21 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 	})
 }
 
+// The headers of a 429 of a sub-limit say that its bucket has room.
+func TestHoldsOfSubLimitsAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := &script{answers: []func(*http.Request) (*http.Response, error){
+			answer(429, append(limits("1", "10"), "X-RateLimit-Scope: user", "Retry-After: 60", "Via: 1.1 google")...),
+		}}
+		transport, registry := measured(t, below, httpclient.WithMaxRateLimit(time.Second))
+		require.Error(t, get(t, transport, messages), "the wait would be too long")
+		all := series(t, registry)
+		assert.InDelta(t, 1, all["ratelight_holds{class=sub-limit}"], 0)
+		assert.InDelta(t, 60, all["ratelight_hold_remaining_seconds{class=sub-limit}"], .2)
+	})
+}
+
 // superseding is a limiter of another type that rejects every request as superseded.
 type superseding struct{}
 
