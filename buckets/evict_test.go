@@ -73,7 +73,7 @@ func TestPollPeriodOfZeroOrLessIsTheDefault(t *testing.T) {
 func TestGivenClockDecides(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
-		m := started(t, buckets.WithClock(clock))
+		m := started(t, buckets.WithClock(clock), buckets.WithEviction(20*time.Second, 10*time.Second))
 		advance := func(d time.Duration) {
 			clock.Advance(d)
 			synctest.Wait()

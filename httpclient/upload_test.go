@@ -59,8 +59,8 @@ func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 				assert.GreaterOrEqual(t, sent.took, 30*time.Second)
 				return
 			}
-			assertAttemptTimeout(t, 15*time.Second, sent.err)
-			assert.Equal(t, 15*time.Second, sent.took)
+			assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, sent.err)
+			assert.Equal(t, httpclient.DefaultAttemptTimeout, sent.took)
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing
 		}
 		assertStatus(t, http.StatusOK, others...)
 		for _, c := range others {
-			assert.Less(t, c.took, 15*time.Second+2*(5*time.Second+slack))
+			assert.Less(t, c.took, httpclient.DefaultAttemptTimeout+2*(5*time.Second+slack))
 		}
 		assertStatus(t, http.StatusOK, upload)
 		assert.Greater(t, upload.took, 4*time.Minute)
@@ -135,8 +135,8 @@ func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
 		r := unreplayable(newMessage(t), nil, 3<<20)
 		r.Body = source
 		c := send(transport, r).wait()
-		assertAttemptTimeout(t, 15*time.Second, c.err)
-		assert.Equal(t, 15*time.Second, c.took)
+		assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, c.err)
+		assert.Equal(t, httpclient.DefaultAttemptTimeout, c.took)
 		assert.Zero(t, transport.Manager().Stats().Granted)
 	})
 }
@@ -160,7 +160,7 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 			c := send(transport, r)
 			time.Sleep(time.Hour)
 			if assert.True(t, c.over(), "it waits") {
-				assertAttemptTimeout(t, 15*time.Second, c.err)
+				assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, c.err)
 				assert.Equal(t, 35*time.Second, c.took)
 			}
 			_, err := writer.Write([]byte("late"))
@@ -285,8 +285,8 @@ func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 			})
 			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
 			sent := send(newTransport(t, below), r).wait()
-			assertAttemptTimeout(t, 15*time.Second, sent.err)
-			assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
+			assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, sent.err)
+			assert.Equal(t, time.Duration(last.Load())+httpclient.DefaultAttemptTimeout, sent.took)
 		})
 }
 

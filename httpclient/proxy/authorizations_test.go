@@ -19,6 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/httpclient/proxy"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // authorize is a Discord that knows one bot and all tokens that begin with "Bot valid".
@@ -187,7 +188,7 @@ func TestInventedInteractionsStopNoBot(t *testing.T) {
 			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 		}
 		statuses := make(map[string]int)
-		for i := range 9500 {
+		for i := range ratelimits.DefaultInvalidLimit - buckets.DefaultInvalidMargin {
 			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
 			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
 		}
