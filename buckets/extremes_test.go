@@ -65,7 +65,7 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	}
 }
 
-// The expireAfter of WithEviction has its greatest value. The bucket and its state must be kept, however long that is.
+// The expireAfter of WithEviction has its greatest value. The bucket and its state must still be there a day later.
 func TestBucketThatIsKeptForEverIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithEviction(0, math.MaxInt64))
@@ -155,7 +155,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// panicking is a store that panics in the call that what names.
+// panicking is a store that panics in the call that the field what names.
 type panicking struct {
 	shared.Source
 	what string

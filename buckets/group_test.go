@@ -112,7 +112,7 @@ func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 	}
 }
 
-// A request that gets a 429 must stand first in its group again, but other groups have their turns first.
+// A request that gets a 429 must stand first in its group again, but the next turn must be that of another group.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))

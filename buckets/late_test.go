@@ -45,8 +45,8 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	c.update(oneLeft)
 }
 
-// opensAfter requires that the manager sends to a bucket of one request this long after the request before, and not
-// earlier.
+// opensAfter sends a request to a bucket of one request, and requires that the manager sends the next one this long
+// after it and not earlier.
 func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, after time.Duration) {
 	t.Helper()
 	discover(t, m, route, oneLeft)

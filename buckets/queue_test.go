@@ -250,7 +250,7 @@ func (c interrupted) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// The edge refuses a request while another one is being acquired. That one must not be granted.
+// The edge refuses a request while another one is being acquired. The one that is being acquired must not be granted.
 func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Minute))

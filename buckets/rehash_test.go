@@ -220,8 +220,8 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	}
 }
 
-// A route's hash alternates between two. Its next request must wait until the window that the last response showed as
-// used up ends.
+// A route's responses name two hashes in turn, and the last response shows that its window is used up. The route's next
+// request must wait until that window ends.
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)

@@ -192,8 +192,8 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	})
 }
 
-// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long they wait
-// at most.
+// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long the others
+// wait at most.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
