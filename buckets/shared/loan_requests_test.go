@@ -104,8 +104,8 @@ func TestBeatsNameAllLoansThatAreNeeded(t *testing.T) {
 	}
 }
 
-// Process q needs new loans of process p all the time. Process r needs one loan of p, and p must learn of that within 3
-// s.
+// Process q needs new loans of process p all the time. Process r needs one loan of p, and p must learn of that within
+// three seconds.
 func TestProcessThatNeedsManyLoansDoesNotDelayAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
