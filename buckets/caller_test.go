@@ -346,7 +346,8 @@ func one(rule discordsim.Rule) discordsim.Config {
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited()}
 }
 
-// send sends a request in a goroutine, again after each 429, and returns when the request has arrived at the manager.
+// send sends a request in a goroutine, and again after each 429. It returns when the request has arrived at the
+// manager.
 func (w *world) send(ctx context.Context, method, path string, then func(status int, err error)) {
 	w.sent++
 	number := w.sent

@@ -116,7 +116,7 @@ func TestHashOfItsOwnForEachChannel(t *testing.T) {
 	}
 }
 
-// Three hashes are shared by three channels each. Each channel must end in the bucket of its own hash.
+// Three hashes are shared by three channels each. In the end, each channel must be in the bucket of its own hash.
 func TestHashForSomeChannels(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, one(discordsim.Rule{

@@ -123,7 +123,7 @@ func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 }
 
 // The server opens each second of the global limit 200 ms late. After the 429s that show this, requests must be sent
-// that much later, also by the next manager.
+// that much later, also by a manager that continues from the state.
 func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	const late = 200 * ms

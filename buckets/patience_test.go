@@ -19,7 +19,7 @@ const patience = 10 * time.Second
 type slowOutcome struct {
 	name   string
 	before []answered          // earlier requests
-	slow   buckets.Request     // the request without an outcome; it may wait for the end of a hold of a second before
+	slow   buckets.Request     // the request without an outcome; it may first have to wait for a hold of a second
 	unread ratelimits.Class    // only the headers of a 429 of that class arrive for it, after 3 s
 	next   buckets.Request     // waits for the outcome
 	answer ratelimits.Response // response to all requests; zero: roomy
@@ -145,7 +145,7 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 }
 
 // A probe has taken longer than patience. New requests and predictions must not wait for it, even if no request was
-// waiting when the time was over.
+// waiting when patience ended.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ask(m, message(1))

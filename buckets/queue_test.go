@@ -105,8 +105,8 @@ func TestBoundedQueues(t *testing.T) {
 	})
 }
 
-// While other credentials are served, a credential must not get more places to wait than it leaves free. All unproven
-// credentials count as one.
+// While other credentials are served, a credential must not use more places in the queues than it leaves free. All
+// unproven credentials count as one.
 func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{false, true} {

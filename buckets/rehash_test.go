@@ -291,7 +291,7 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 		other := ask(m, message(2))
 		assert.True(t, other.granted())
 		other.update(limited("common", 50, 49, time.Minute))
-		for channel := 3; channel < 6; channel++ { // 429s of a single route are no proof of a foreign bucket either
+		for channel := 3; channel < 6; channel++ { // 429s of one route do not prove a foreign bucket, either
 			ask(m, compile(routes.GetChannel, "3")).update(usedUp("channel", 5, time.Second))
 			wait(2 * time.Second)
 		}

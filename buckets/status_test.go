@@ -56,8 +56,8 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 	})
 }
 
-// Requests that wait for an outcome have no predicted wait, but their bucket may be stuck. Status must show the bucket
-// whose requests have waited longest first.
+// Requests that wait for an outcome have no predicted wait, but their bucket may be stuck. The first bucket that Status
+// shows must be the one whose requests have waited longest.
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

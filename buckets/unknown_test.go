@@ -33,7 +33,7 @@ func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
 }
 
 // Nine requests wait for the first response of their route, which may be a success, an error or a 429, or may never
-// arrive.
+// arrive. The test checks how many of them leave after it.
 func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
