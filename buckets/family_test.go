@@ -522,8 +522,8 @@ func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
 	})
 }
 
-// Every response names a new hash, but there is one limit for all paths. No request may be refused: the hashes must not
-// be taken for buckets of the paths.
+// Every response names a new hash, but there is one limit for all paths. No request may be refused, so the hashes must
+// not be taken for buckets of the paths.
 func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 2, 3, 5, 10} {

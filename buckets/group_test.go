@@ -192,8 +192,8 @@ func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 	})
 }
 
-// A group with many waiting requests is among many groups with one request each. Its prediction must not count a turn
-// of each group for each of its own requests.
+// A group with many waiting requests is among many groups with one request each. The prediction for the long group must
+// not count a turn of each other group for each of its own requests.
 func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

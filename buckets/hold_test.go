@@ -144,7 +144,7 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 		"edge":           {message(1), ratelimits.ClassEdge},
 		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // the window of its bucket holds it
 	} {
-		// The ninth hold lasts 16 s; the bucket is not evicted yet.
+		// The ninth hold lasts 16 s. After 17 s the bucket is not evicted yet.
 		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} {
 			subtest(t, fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
 				m := started(t)

@@ -196,8 +196,8 @@ func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	}
 }
 
-// The headers of a 429 arrive, but its body never does. The wait that the headers name must count; after it one request
-// must go alone first.
+// The headers of a 429 arrive, but its body never does. The wait that the headers name must count. After it, one
+// request must first go alone.
 func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{

@@ -589,7 +589,8 @@ func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	}
 }
 
-// Requests that are cancelled must leave the line of the global limit, too: later requests must not count them.
+// Requests that are cancelled must leave the line of the global limit, too, so that the predictions of later requests
+// do not count them.
 func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))

@@ -131,8 +131,8 @@ func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 	}
 }
 
-// A Request whose outcome was final is used again. It counts as new and must wait behind earlier requests; after other
-// outcomes it keeps its place.
+// A Request whose outcome was final is used again. It counts as new and must wait behind earlier requests. After other
+// outcomes it must keep its place.
 func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	used := limited("messages", 1, 0, time.Second)

@@ -200,7 +200,7 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 	}
 }
 
-// A route's hash must be trusted unless it changes often: three times in a minute is too often.
+// A route's hash must be trusted unless it changes often. Three times in a minute is too often.
 func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	t.Parallel()
 	for pause, together := range map[time.Duration]int{31 * time.Second: 5, 29 * time.Second: 1} {
@@ -301,7 +301,7 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 	})
 }
 
-// A request was sent before the 429s and succeeds after them. That proves nothing: the hold must last until its end.
+// A request was sent before the 429s and succeeds after them. That proves nothing, so the hold must last until its end.
 // The response still counts in the request's own bucket.
 func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {

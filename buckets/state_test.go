@@ -720,8 +720,8 @@ func BenchmarkRestoreStateOf100000Buckets(b *testing.B) {
 	}
 }
 
-// Processes share their buckets and limits by a store, so the state must not contain those. It must contain the edge,
-// which each process has for itself.
+// Processes share their buckets and limits by a store, so the state of a process must not contain these. It must
+// contain the edge, which each process has for itself.
 func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)

@@ -215,8 +215,8 @@ func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 	}
 }
 
-// The first request of a bucket leaves a sub-limit and waits for the global limit. Its place there must not get lost
-// when another request of the sub-limit is cancelled.
+// The first request of a bucket leaves a sub-limit and waits for the global limit. It must keep its place in the line
+// of the global limit when another request of the sub-limit is cancelled.
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))

@@ -24,8 +24,8 @@ func TestWindowKeepsItsLengthWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A window must not end early for a process that has not seen the clock before it was set: another process has ended
-// the era.
+// The clock was set, and another process has ended the era because of that. So a window must not end early for a
+// process that has not seen the clock before it was set.
 func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, b := w.usedUp(8 * time.Second)
