@@ -182,7 +182,7 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 	}
 }
 
-// Requests with priority of another tenant arrive without end. A request must wait only for those that arrive within
+// Another tenant sends requests with priority without end. A request must wait only for those that arrive within
 // HeadStart.
 func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -226,7 +226,8 @@ func TestPriorityIsWorthTheTurnsOfThreeSeconds(t *testing.T) {
 	})
 }
 
-// crowds lists places where many requests can wait, of one tenant each, and one leaves each second.
+// crowds lists places where many requests can wait and one leaves each second. If tenants is true, each request has a
+// tenant of its own.
 var crowds = map[string]struct {
 	options []buckets.Option
 	answer  ratelimits.Response
@@ -340,8 +341,8 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 	})
 }
 
-// Processes share a bucket, and the hub has granted a permit to a waiting request. A request with priority overtakes it
-// and uses that permit; the overtaken request must then hold the other's place.
+// Processes share a bucket, and the hub has granted a permit to a waiting request. A request with priority overtakes
+// that one and uses the permit. The overtaken request must then have the place of the one with priority.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h, a, b := sharers(t, 1)

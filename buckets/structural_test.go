@@ -425,7 +425,8 @@ func (c *crossing) judge(t *testing.T, seed uint64, full []string) {
 	}
 }
 
-// No request needs more than one limit. The limits must be used and no tenant may wait too long, as above.
+// No request needs more than one limit. The limits must be used and no tenant may wait too long, as in the tests of
+// limits that cross.
 func TestLimitsThatDoNotCross(t *testing.T) {
 	t.Parallel()
 	c := crossing{
