@@ -22,7 +22,7 @@ import (
 
 func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 	t.Parallel()
-	for pause, ok := range map[time.Duration]bool{14 * time.Second: true, 16 * time.Second: false} {
+	for pause, ok := range map[time.Duration]bool{httpclient.DefaultAttemptTimeout - time.Second: true, httpclient.DefaultAttemptTimeout + time.Second: false} {
 		inBubble(t, pause.String(), func(t *testing.T) {
 			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				for range 10 {

@@ -45,7 +45,7 @@ func (c closers) Close() error {
 // After the headers, the server asks for the body or refuses it.
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
-	for consent, ok := range map[time.Duration]bool{13 * time.Second: true, 16 * time.Second: false} {
+	for consent, ok := range map[time.Duration]bool{httpclient.DefaultAttemptTimeout - 2*time.Second: true, httpclient.DefaultAttemptTimeout + time.Second: false} {
 		inBubble(t, consent.String(), func(t *testing.T) {
 			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(consent)
@@ -152,7 +152,7 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 			go func() {
 				for range 3 {
 					_, _ = writer.Write([]byte("piece"))
-					time.Sleep(10 * time.Second)
+					time.Sleep(httpclient.DefaultAttemptTimeout - 5*time.Second)
 				}
 			}()
 			r := unreplayable(newMessage(t), nil, length)
@@ -161,7 +161,7 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 			time.Sleep(time.Hour)
 			if assert.True(t, c.over(), "it waits") {
 				assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, c.err)
-				assert.Equal(t, 35*time.Second, c.took)
+				assert.Equal(t, 3*httpclient.DefaultAttemptTimeout-10*time.Second, c.took)
 			}
 			_, err := writer.Write([]byte("late"))
 			assert.ErrorIs(t, err, io.ErrClosedPipe)

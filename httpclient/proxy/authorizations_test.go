@@ -158,7 +158,7 @@ func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
 		r, cancel := withCancel(newRequest(t, "GET", "/users/@me", ""))
 		time.AfterFunc(time.Second, cancel)
 		w.try(r)
-		time.Sleep(10 * time.Second)
+		time.Sleep(httpclient.DefaultAttemptTimeout - 5*time.Second)
 		assert.Equal(t, 1, w.handler.Transport().Manager().Stats().InFlight)
 		time.Sleep(6 * time.Second)
 		w.assertNoneLeft()
