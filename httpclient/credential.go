@@ -68,7 +68,7 @@ func (e *CredentialError) Error() string {
 type RestingCredential struct {
 	Kind CredentialKind
 	// Hash identifies the credential. It is a part of a keyed hash of the credential. For an Authorization it is equal
-	// to buckets.BucketSnapshot.Authentication, unless the limiter is not a manager.
+	// to buckets.LimitSnapshot.Authentication, unless the limiter is not a manager.
 	Hash string
 	// Route is the method and template of the route on which an Authorization rests. It is "" if the Authorization
 	// rests everywhere, and for tokens in paths.

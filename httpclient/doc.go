@@ -61,9 +61,9 @@
 // apply according to its headers. After a refusal at the edge (in front of Discord) that does not say when to retry,
 // the request is not sent again, but fails with *[ratelimits.EdgeError].
 //
-// From the third refusal in a row by the same limit, the wait is at least 250 ms, and this minimum doubles with each
-// refusal, up to about a minute. A wait of more than a day is reduced to a day. [Transport.LiftHolds] ends all holds
-// except those that processes share. If the wait would exceed the max rate limit, the request fails with a
+// From the third refusal in a row by the same limit, the wait is at least about 250 ms, and this minimum doubles with
+// each refusal, up to about a minute. A wait of more than a day is reduced to a day. [Transport.LiftHolds] ends all
+// holds except those that processes share. If the wait would exceed the max rate limit, the request fails with a
 // *[ratelimits.TooLongError]. Otherwise only the request's context bounds the number of retries after 429s. If the body
 // can be sent only once (see Bodies), the 429 is returned unchanged.
 //

@@ -52,12 +52,9 @@ type hosts struct {
 // api is the address of an API and the server behind it.
 type api struct{ host, path, server string }
 
-// find returns the server whose limits apply to a URL, and whether its host is limited. A URL that is nil has no host.
+// find returns the server whose limits apply to a URL, and whether its host is limited.
 func (h *hosts) find(u *url.URL) (server string, limited bool) {
-	switch {
-	case u == nil:
-		return "", false
-	case routes.IsAPIHost(u.Host):
+	if routes.IsAPIHost(u.Host) {
 		return "", true
 	}
 	if len(h.apis) == 0 && h.server == nil || routes.IsMediaHost(u.Host) {
@@ -95,6 +92,9 @@ func (h *hosts) belowAPI(u *url.URL) string {
 // serverOf returns the server whose limits apply to a URL, and whether its host is limited. If the function of
 // WithHosts panics, serverOf closes the body of the request.
 func (t *Transport) serverOf(request *http.Request, u *url.URL) (server string, limited bool) {
+	if u == nil {
+		return "", false
+	}
 	found := false
 	defer func() {
 		if !found {

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -30,6 +31,8 @@ type Prediction struct {
 	Hint string
 }
 
+var errNoURL = errors.New("httpclient: the request has no URL")
+
 // Predict returns how long the request would wait if it were made now, and why, without sending it. The prediction
 // includes the requests that already wait, but a later request with priority may still be sent before this one. Predict
 // applies the max rate limit, the request's max wait and the deadline of its context, but not the bounds of queues.
@@ -42,18 +45,20 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 	if t.invalid != nil {
 		return Prediction{Err: t.invalid}
 	}
+	if request.URL == nil {
+		return Prediction{Err: errNoURL}
+	}
 	server, limited := t.hosts.find(request.URL)
 	if !limited {
 		return Prediction{Hint: "the host is not one that this transport limits"}
 	}
 	route, err := t.match(request)
-	if err == nil && !t.requests.Enter() {
+	if err == nil && t.requests.IsShut() {
 		err = drain.ErrShuttingDown
 	}
 	if err != nil {
 		return Prediction{Err: err}
 	}
-	defer t.requests.Leave()
 	x := &roundTrip{Transport: t, request: request}
 	x.ask = buckets.Request{
 		Server: server, Route: route, Authorization: message.HeaderValue(request.Header, "Authorization"),

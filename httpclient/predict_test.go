@@ -82,8 +82,7 @@ func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 		assert.Equal(t, "the request would be sent at once; the host is not one that this transport limits", p.String())
 
 		p = transport.Predict(&http.Request{Method: http.MethodGet})
-		assert.Equal(t, "the request would be sent at once; the host is not one that this transport limits", p.String(),
-			"a request without a URL")
+		assert.Equal(t, "the request would be rejected: httpclient: the request has no URL", p.String())
 
 		malformed := getting(t, "/users/@me")
 		malformed.Method = "GET /"

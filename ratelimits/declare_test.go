@@ -108,3 +108,28 @@ func TestDeclaredLimitIsAtLeastOne(t *testing.T) {
 	assert.Equal(t, 100_000_000, declared(t, 1<<40, ratelimits.LongestTrust+1).Limit())
 	assert.Equal(t, ratelimits.LongestTrust, declared(t, 1, ratelimits.LongestTrust+1).Period())
 }
+
+// Outcomes may be reported late and out of order. A request that was slow may have been counted late, so it stays
+// charged for longer, but it must not keep others charged.
+func TestSlowRequestKeepsNoOthersCharged(t *testing.T) {
+	t.Parallel()
+	const period = 10 * time.Minute
+	var w ratelimits.Window
+	w.Declare(1002, period)
+	take := func(now time.Duration) ratelimits.Permit {
+		p, granted := w.Take(now)
+		require.True(t, granted)
+		return p
+	}
+	slow := take(0)
+	var quick []ratelimits.Permit
+	for i := range time.Duration(1000) {
+		quick = append(quick, take(i*ms))
+	}
+	w.Report(59*second, take(59*second), bare)
+	for i, p := range quick {
+		w.ReportReceived(60*second, time.Duration(i)*ms, p, bare)
+	}
+	w.ReportReceived(60*second, 30*second, slow, bare)
+	assert.Equal(t, 1000, w.Remaining(period+3*second))
+}

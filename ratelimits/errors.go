@@ -59,7 +59,11 @@ func (e *TooLongError) Error() string {
 	}
 	b.WriteString(e.reason())
 	if e.Limit > 0 && !e.Global {
-		fmt.Fprintf(&b, " (%d requests per %v)", e.Limit, e.Period.Round(time.Millisecond))
+		requests := "request"
+		if e.Limit > 1 {
+			requests = "requests"
+		}
+		fmt.Fprintf(&b, " (%d %s per %v)", e.Limit, requests, e.Period.Round(time.Millisecond))
 	}
 	switch {
 	case e.Deadline:

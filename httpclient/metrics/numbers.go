@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"time"
@@ -52,6 +53,8 @@ func collect(out chan<- prometheus.Metric, list []number, statistics any) {
 			value = float64(v)
 		case time.Duration:
 			value = v.Seconds()
+		default:
+			panic(fmt.Sprintf("metrics: a statistic is a %T", v)) // numbers_internal_test tries all of them
 		}
 		out <- prometheus.MustNewConstMetric(n.desc, n.kind, value)
 	}

@@ -141,7 +141,7 @@ var ours = regexp.MustCompile(`^-?\d+\.\d+ \{`)
 // the counts of other processes.
 func (c *Client) checkAddress(ctx context.Context, key string) error {
 	load := "local kind = redis.call('TYPE', KEYS[1]).ok " +
-		"return {kind, kind == 'string' and redis.call('GET', KEYS[1]) or ''}"
+		"return {kind, kind == 'string' and string.sub(redis.call('GET', KEYS[1]), 1, 64) or ''}"
 	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script(load).Numkeys(1).Key(key).Build())
 	if err != nil {
 		return about(err, key)

@@ -35,6 +35,13 @@ func (d *Drain) Enter() bool {
 	return true
 }
 
+// IsShut reports whether Enter returns false.
+func (d *Drain) IsShut() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shut
+}
+
 // Leave ends a request that Enter has counted.
 func (d *Drain) Leave() {
 	d.mu.Lock()

@@ -20,6 +20,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
 // config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ followed by the
@@ -153,6 +154,8 @@ func (c *config) complete() (err error) {
 		return errors.New("--client-ca needs TLS: expected --tls-cert and --tls-key, too")
 	case c.StateKey != "" && c.State == "":
 		return errors.New("--state-key needs --state: expected both, or --state alone")
+	case c.MaxWait < 0 || c.MaxWait > proxy.LongestWait:
+		return fmt.Errorf("--max-wait is %v: expected 0 to %v", c.MaxWait, proxy.LongestWait)
 	case c.MaxQueue < 0:
 		return fmt.Errorf("--max-queue is %d: expected 0 or more", c.MaxQueue)
 	case c.MaxConnections < 0:
