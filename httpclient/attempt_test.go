@@ -108,7 +108,7 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 	type story struct {
 		answer   responder
 		deadline time.Duration
-		want     string // "": the body does not come
+		want     string // "": the body does not arrive
 	}
 	inBubbles(t, map[string]story{
 		"in time":                {answerSlowly(http.StatusOK, "done", time.Second), time.Hour, "done"},
@@ -153,7 +153,8 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 	})
 }
 
-// The transport below asks the context for its state, but does not stop when the context ends.
+// The context of an attempt must say when it ends and that it has ended, even if the transport below only asks the
+// context for its state, and does not return when the context ends.
 func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		type key struct{}
@@ -191,7 +192,7 @@ func TestAnAttemptUnderWayAtTheCloseStillEndsAtItsTime(t *testing.T) {
 	})
 }
 
-// When an attempt is over, neither its context nor its timer may be kept in memory.
+// When an attempt is over, its context must have ended, and neither the context nor its timer may stay in memory.
 func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 	inBubbles(t, map[string]func(t *testing.T, body io.ReadCloser){
 		"read to the end": func(t *testing.T, body io.ReadCloser) {
@@ -241,7 +242,8 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 	})
 }
 
-// url.Error calls Timeout of the error that the transport returns, not of an error that this one wraps.
+// An error for a deadline must itself have a method Timeout that returns true. url.Error calls Timeout of the error
+// that the transport returns, but not of the errors that it wraps.
 func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	ok, used := answer(http.StatusOK, ""), usedUp(1, time.Minute)
 	slowly, impatient := httpclient.WithAttemptTimeout(time.Second), httpclient.WithMaxRateLimit(time.Second)

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// tally adds the bytes that are read of all bodies to sum.
+// tally is a body that adds the bytes read from it to sum, which all bodies of a test share.
 type tally struct {
 	io.Reader
 	sum *atomic.Int64
@@ -34,8 +34,8 @@ func (c tally) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Uploads wait until their route is discovered. The part of their bodies that is read before is kept in memory, up to a
-// bound.
+// Uploads wait until their route is discovered. The parts of their bodies that are already read stay in memory, and all
+// parts together must not exceed a bound.
 func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	type story struct {
 		options []httpclient.Option
@@ -67,7 +67,7 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		synctest.Wait()
 		const ahead = 1 // a body of unknown length is read one byte further, to see whether it has ended
 		assert.LessOrEqual(t, sum.Load(), c.bound+int64(c.count)*ahead)
-		assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "fewer bytes are kept than there is room for")
+		assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "the bodies in memory must use most of the bound")
 		assert.Error(t, first.wait().err)
 		assertStatus(t, http.StatusOK, calls...)
 		require.Len(t, below.requests(), 1+c.count)
@@ -77,7 +77,7 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	})
 }
 
-// gate is a limiter that lets all requests leave at once, or none while it is shut.
+// gate is a limiter that grants all requests at once while it is open, and none while it is shut.
 type gate struct {
 	buckets.Unlimited
 	shut atomic.Bool
@@ -90,7 +90,8 @@ func (g *gate) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.
 	return g.Unlimited.AcquireRequest(ctx, r)
 }
 
-// assertRoom asserts that the transport keeps exactly so many bytes of bodies. The limiter must let no request leave.
+// assertRoom asserts that the transport has room in memory for exactly this many bytes of bodies. The limiter must
+// grant no request meanwhile.
 func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,7 +108,7 @@ func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	assert.ErrorIs(t, second.wait().err, context.Canceled)
 }
 
-// However a request ends, other bodies can use the memory of its body afterwards, and no more than that.
+// However a request ends, it must give the room of its body back exactly once, so that other bodies can use it.
 func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	const bound = 1000
 	full := func() io.Reader { return strings.NewReader(strings.Repeat("a", bound)) }
@@ -165,7 +166,8 @@ type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("the body") }
 
-// Without a length the body would be chunked. That takes a few bytes more, and some servers refuse chunked uploads.
+// A body of unknown length that is read into memory must be sent with its length. It would otherwise be chunked, which
+// takes a few more bytes, and some servers refuse chunked uploads.
 func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	t.Parallel()
 	type received struct {
@@ -205,7 +207,8 @@ func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	}
 }
 
-// The transport below keeps a request, and so its body, until the response has been read.
+// The transport below keeps a request, and so its body, until the response has been read. Until then the memory of the
+// body must count against the bound.
 func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]func(*http.Response){
