@@ -90,7 +90,7 @@ type picky struct{}
 
 func (picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("not %s", b) }
 
-// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain it.
+// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain that error's text.
 func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
 	t.Parallel()
 	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1",
