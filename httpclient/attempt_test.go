@@ -111,10 +111,10 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 		want     string // "": the body does not arrive
 	}
 	inBubbles(t, map[string]story{
-		"in time":                {answerSlowly(http.StatusOK, "done", time.Second), time.Hour, "done"},
-		"in time, of an error":   {answerSlowly(http.StatusBadRequest, "{}", time.Second), time.Hour, "{}"},
-		"too late":               {answerSlowly(http.StatusOK, "", 3*time.Second), time.Hour, ""},
-		"later than is demanded": {answerSlowly(http.StatusOK, "", 3*time.Second), time.Second, ""},
+		"in time":                 {answerSlowly(http.StatusOK, "done", time.Second), time.Hour, "done"},
+		"in time, of an error":    {answerSlowly(http.StatusBadRequest, "{}", time.Second), time.Hour, "{}"},
+		"too late":                {answerSlowly(http.StatusOK, "", 3*time.Second), time.Hour, ""},
+		"later than the deadline": {answerSlowly(http.StatusOK, "", 3*time.Second), time.Second, ""},
 	}, func(t *testing.T, c story) {
 		transport := newTransport(t, newScript(c.answer), httpclient.WithAttemptTimeout(2*time.Second))
 		sent := send(transport, newMessage(t).WithContext(within(t, c.deadline))).wait()
@@ -210,7 +210,7 @@ func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "done"))
 			response := roundTrip(t, newTransport(t, below), getChannel(t).WithContext(parent(t)))
 			attempt := below.requests()[0].request.Context()
-			assert.NoError(t, attempt.Err(), "the body is still to be read")
+			assert.NoError(t, attempt.Err(), "the context must not end before the body has been read")
 			end(t, response.Body)
 			assert.ErrorIs(t, attempt.Err(), context.Canceled)
 		}

@@ -98,11 +98,12 @@ func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	all := &counted{Reader: strings.NewReader(strings.Repeat("a", bytes))}
 	first := send(transport, unreplayable(newMessage(t), all, int64(bytes)).WithContext(ctx))
 	synctest.Wait()
-	assert.Equal(t, bytes, all.read, "there is less room")
+	assert.Equal(t, bytes, all.read, "there must be room for all these bytes")
 	more := &counted{Reader: strings.NewReader("a")}
 	second := send(transport, unreplayable(newMessage(t), more, 1).WithContext(ctx))
 	synctest.Wait()
-	assert.False(t, more.ended, "there is more room") // the transport reads only the first byte of a body that it does not keep
+	// The transport reads only the first byte of a body that it does not keep, so it does not reach the end of this one.
+	assert.False(t, more.ended, "there must be no room for one more byte")
 	cancel()
 	assert.ErrorIs(t, first.wait().err, context.Canceled)
 	assert.ErrorIs(t, second.wait().err, context.Canceled)
@@ -124,21 +125,21 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 		shut    bool
 	}
 	inBubbles(t, map[string]story{
-		"success":            {first: ok, content: full(), length: bound},
-		"of unknown length":  {first: ok, content: full(), length: -1},
-		"repeated":           {first: answer(http.StatusBadGateway, ""), content: full(), length: bound},
-		"refused":            {first: refuse("user", "1"), content: full(), length: bound},
-		"refused for long":   {first: refuse("user", "4000"), content: full(), length: bound},
-		"an error":           {first: fail(errors.New("no network")), content: full(), length: bound},
-		"too long":           {first: ok, content: io.MultiReader(full(), full()), length: -1},
-		"shorter than said":  {first: ok, content: strings.NewReader("a"), length: bound},
-		"longer than said":   {first: ok, content: full(), length: bound / 2},
-		"cannot be read":     {first: ok, content: io.MultiReader(full(), iotest.ErrReader(broken)), length: -1},
-		"panics":             {first: ok, content: panics{}, length: bound},
-		"a hook that panics": {first: ok, content: full(), length: bound, options: []httpclient.Option{panicking}},
-		"cancelled, read":    {first: ok, length: bound}, // the body is a pipe that stops halfway
-		"cancelled, waiting": {first: ok, content: full(), length: bound, shut: true},
-		"cancelled, sent":    {first: silence, content: full(), length: bound},
+		"success":                 {first: ok, content: full(), length: bound},
+		"of unknown length":       {first: ok, content: full(), length: -1},
+		"repeated":                {first: answer(http.StatusBadGateway, ""), content: full(), length: bound},
+		"refused":                 {first: refuse("user", "1"), content: full(), length: bound},
+		"refused for long":        {first: refuse("user", "4000"), content: full(), length: bound},
+		"an error":                {first: fail(errors.New("no network")), content: full(), length: bound},
+		"too long":                {first: ok, content: io.MultiReader(full(), full()), length: -1},
+		"shorter than its length": {first: ok, content: strings.NewReader("a"), length: bound},
+		"longer than its length":  {first: ok, content: full(), length: bound / 2},
+		"cannot be read":          {first: ok, content: io.MultiReader(full(), iotest.ErrReader(broken)), length: -1},
+		"panics":                  {first: ok, content: panics{}, length: bound},
+		"a hook that panics":      {first: ok, content: full(), length: bound, options: []httpclient.Option{panicking}},
+		"cancelled, read":         {first: ok, length: bound}, // the body is a pipe that stops halfway
+		"cancelled, waiting":      {first: ok, content: full(), length: bound, shut: true},
+		"cancelled, sent":         {first: silence, content: full(), length: bound},
 	}, func(t *testing.T, c story) {
 		limiter := new(gate)
 		limiter.shut.Store(c.shut)
@@ -202,7 +203,7 @@ func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 			response := roundTrip(t, transport, r)
 			require.NoError(t, response.Body.Close())
 			assert.Equal(t, c.want, got, name)
-			assert.Equal(t, length, r.ContentLength, "the caller's request was changed")
+			assert.Equal(t, length, r.ContentLength, "the caller's request must not change")
 		}
 	}
 }

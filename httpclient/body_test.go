@@ -230,7 +230,7 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		text := &counted{Reader: strings.NewReader("hello")}
 		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
-			assert.Equal(t, 1, text.read, "one byte is read to see that the source gives any")
+			assert.Equal(t, 1, text.read, "exactly one byte must be read, to see that the source gives bytes")
 			defer r.Body.Close()
 			content, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
@@ -273,7 +273,7 @@ func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
 		assertStatus(t, http.StatusOK, second)
 		assertTook(t, c.next, second.took)
 		assert.Len(t, below.requests(), 2)
-		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent does not count as lost")
+		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent must not count as lost")
 	})
 }
 
@@ -300,10 +300,10 @@ func TestARequestThatFailsBeforehandIsNotSentAndItsBodyIsClosed(t *testing.T) {
 		want   string
 	}
 	inBubbles(t, map[string]story{
-		"closed":                 {closed, buckets.ErrClosed.Error()},
-		"cancelled":              {cancelled, context.Canceled.Error()},
-		"shorter than is said":   {with("1234"), "ContentLength=5 with Body length"},
-		"longer than it is said": {with("123456"), "ContentLength=5 with Body length"},
+		"closed":                  {closed, buckets.ErrClosed.Error()},
+		"cancelled":               {cancelled, context.Canceled.Error()},
+		"shorter than its length": {with("1234"), "ContentLength=5 with Body length"},
+		"longer than its length":  {with("123456"), "ContentLength=5 with Body length"},
 	}, func(t *testing.T, c story) {
 		below := newScript(answer(http.StatusOK, ""))
 		transport := newTransport(t, below)

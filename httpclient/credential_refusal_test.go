@@ -367,7 +367,7 @@ func TestABodyCountsWhenItIsEncoded(t *testing.T) {
 			transport := newTransport(t, newScript(refusing))
 			first := send(transport, posting(t, 1))
 			assertStatus(t, http.StatusUnauthorized, first)
-			assert.Equal(t, raw, first.body, "the caller gets the encoded body")
+			assert.Equal(t, raw, first.body, "the caller must get the encoded body")
 			lookup(t, transport, posting(t, 1))
 
 			t.Log("# a page of a proxy stops nothing")

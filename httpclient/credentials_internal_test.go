@@ -53,7 +53,7 @@ func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 			invented := webhookPost(t, c, i)
 			invented.answeredWith(http.StatusUnauthorized)
 			require.LessOrEqual(t, c.known.Size(), maxCredentials)
-			require.Error(t, invented.check(), "the latest credential is known")
+			require.Error(t, invented.check(), "the latest credential must be known")
 		}
 		for i := range works {
 			s, ok := c.known.Load(c.idOf(CredentialAuthorization, fmt.Sprint("Bot ", i)))
@@ -73,14 +73,14 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 		}
 		for i := range maxPlaces + 500 {
 			in(i).answeredWith(http.StatusUnauthorized)
-			require.Error(t, in(i).check(), "the latest credential is known")
+			require.Error(t, in(i).check(), "the latest credential must be known")
 		}
 		s := c.state(c.idOf(CredentialAuthorization, "Bot a"))
 		assert.Len(t, s.refused, maxPlaces)
 		time.Sleep(restTime)
 		require.NoError(t, in(1).check())
 		assert.Empty(t, s.refused)
-		assert.True(t, s.doubtful.Load(), "a refusal on another route would be the second")
+		assert.True(t, s.doubtful.Load(), "a refusal on another route must count as the second")
 		in(1).answeredWith(http.StatusOK)
 		assert.False(t, s.doubtful.Load())
 	})

@@ -232,7 +232,7 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		assertStatus(t, http.StatusOK, second)
 		assert.InDelta(t, 20.5, second.took.Seconds(), 0.5, "15 s until a ping, 5 s for its answer, and a pause")
 		assert.Equal(t, 2, n.dials())
-		assert.Nil(t, n.base.HTTP2, "the caller's transport is not changed")
+		assert.Nil(t, n.base.HTTP2, "the caller's transport must not change")
 	})
 }
 

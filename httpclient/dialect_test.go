@@ -103,7 +103,7 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 		assert.True(t, c.body == r.body, "%d of %d bytes", len(r.body), len(c.body))
 		assert.InDelta(t, c.took, r.took, float64(125*time.Millisecond))
 		if c.read > 0 {
-			assert.Equal(t, c.read, reads, "once for each response")
+			assert.Equal(t, c.read, reads, "the dialect must read each response this often")
 		}
 	})
 }

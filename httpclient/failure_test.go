@@ -47,7 +47,7 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 		"no TLS":                                tls.RecordHeaderError{Msg: "not TLS", Conn: new(net.TCPConn)},
 		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
 		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.UnknownAuthorityError{}},
-		"an address that is none":               badURL,
+		"an invalid address":                    badURL,
 		"an invalid port":                       &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
 		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},
 		"an address that cannot be parsed":      &net.ParseError{Type: "IP address", Text: "1.2.3"},

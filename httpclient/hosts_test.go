@@ -93,7 +93,8 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 	})
 	all := []string{"https://discord.com", proxy, compatible, other, "https://cdn.discordapp.com"}
 	assert.Equal(t, []string{"", "proxy.example:8443", "[2001:db8::1]", "-", "-"}, servers(t, all, add))
-	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked, "Discord's hosts are certain")
+	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked,
+		"WithHosts must not be asked about Discord's hosts")
 
 	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(host string) (string, bool) {
 		return map[string]string{"[2001:db8::1]": "one"}[host], host != "example.com"

@@ -45,7 +45,7 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 			[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)},
 			[]string{"WithBuckets", "WithLimiter"},
 		},
-		"a limit of nothing": {
+		"a limit of zero": {
 			[]httpclient.Option{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
 			[]string{"WithLimit(all requests 0 per 1s): a limit of 0: expected 1"},
 		},

@@ -166,7 +166,7 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 		time.Sleep(time.Second)
 		transport.LiftHolds()
 		assertStatus(t, http.StatusOK, waiting)
-		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "later 429s count again")
+		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "a later 429 must hold requests again")
 	})
 }
 
@@ -345,7 +345,7 @@ func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 			edge := errorAs[*ratelimits.EdgeError](t, c.err)
 			last = edge.Hold
 		}
-		assert.Equal(t, attempts, server.Report().Requests, "each callback was sent once")
+		assert.Equal(t, attempts, server.Report().Requests, "each callback must be sent once")
 		assert.Less(t, attempts, 20)
 		assert.Greater(t, last, 5*time.Minute, "the hold must grow")
 		time.Sleep(10*time.Minute + time.Second)

@@ -261,7 +261,7 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 		require.Len(t, below.requests(), 4)
 		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
 		assert.Equal(t, http.Header{"Anything": {"else"}, "Retry-After": {"1"}}, response.Header)
-		assert.EqualValues(t, 3, bodies.closed.Load(), "the earlier responses are closed")
+		assert.EqualValues(t, 3, bodies.closed.Load(), "the earlier responses must be closed")
 		content, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
 		assert.Equal(t, page, string(content))

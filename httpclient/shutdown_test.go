@@ -101,7 +101,7 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 				require.False(t, s.over.Load())
 				assertStatus(t, http.StatusOK, c)
 				s.assertOver(t, nil)
-				assert.True(t, m.IsAlive(), "the caller's manager stays open")
+				assert.True(t, m.IsAlive(), "the caller's manager must stay open")
 			})
 		}
 	}

@@ -210,7 +210,7 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 		lent := newManager(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		second := newTransport(t, responder(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
-		assert.Zero(t, lent.Stats().Buckets, "the caller's manager restores nothing")
+		assert.Zero(t, lent.Stats().Buckets, "the caller's manager must restore nothing")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))
 		assertStatus(t, http.StatusOK, send(second, newMessage(t)))
 	})

@@ -186,7 +186,7 @@ func TestTheRequestIsNotModifiedAndSentAsItIs(t *testing.T) {
 
 		require.Len(t, below.requests(), c.sent)
 		for _, a := range below.requests() {
-			assert.Equal(t, r.Method, a.request.Method, "the transport below chooses a method")
+			assert.Equal(t, r.Method, a.request.Method, "the method must be left to the transport below")
 			assert.Equal(t, url.String(), a.request.URL.String())
 			assert.Equal(t, header, a.request.Header)
 			assert.Equal(t, r.Host, a.request.Host)

@@ -26,7 +26,7 @@ func FuzzMatch(f *testing.F) {
 		compiled, err := routes.MatchAt(method, path, now)
 		if err != nil {
 			if !compiled.IsZero() {
-				t.Fatalf("an error and a route: %v", err)
+				t.Fatalf("a route was returned with the error %v", err)
 			}
 			return
 		}

@@ -55,7 +55,7 @@ func TestEachErrorIsAnAnswerOfTheProxysOwn(t *testing.T) {
 			rules:   []discordtest.Rule{discordtest.Answer("GET /webhooks/{id}/{token}", 404, map[string]any{"code": 10015})},
 			request: get(hook), passes: []int{404}, status: 404, reason: "credential", code: 10015, upstream: true,
 		},
-		"a refusal of Cloudflare's": {
+		"a refusal by Cloudflare": {
 			instead: cloudflare, request: get("/users/@me"), status: 429, reason: "edge", retry: 2, global: true,
 		},
 		"a used-up budget of invalid requests": {

@@ -164,7 +164,7 @@ func fileOf(t *testing.T, content, skipped string) *os.File {
 	require.NoError(t, os.WriteFile(path, []byte(skipped+content), 0o600))
 	file, err := os.Open(path)
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, file.Close(), "the file is not the client's to close") })
+	t.Cleanup(func() { assert.NoError(t, file.Close(), "the client must not close the caller's file") })
 	_, err = file.Seek(int64(len(skipped)), io.SeekStart)
 	require.NoError(t, err)
 	return file

@@ -82,7 +82,7 @@ func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
 		assert.Equal(t, c.notJSON, errors.Is(err, rest.ErrNotJSON))
 		assert.Contains(t, err.Error(), "GET /channels/{channel_id}: response (status 200, content type ")
 
-		assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
+		assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "the caller has not asked for the body")
 	})
 }
 
