@@ -169,8 +169,8 @@ func leak(l *limiter, ctx context.Context, r *buckets.Request) (lease buckets.Le
 	}
 }
 
-// trust accepts all arguments. It grants a request at once if its context has a deadline, or if it has no route but an
-// Authorization.
+// trust accepts all arguments. It grants a request at once if the context has a deadline, or if the request has an
+// Authorization but no route.
 func trust(l *limiter, ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	if ctx == nil {
 		ctx = context.Background()
