@@ -9,8 +9,8 @@ import (
 )
 
 // AcquireFunc is AcquireRequest without blocking, for tests with many waiting requests. When it returns, the request is
-// in its queue. AcquireFunc calls done when the request may be sent or is rejected. Calls of done for one manager do
-// not overlap; their order is that in which the requests left.
+// in its queue. AcquireFunc calls done when the request may be sent or is rejected. The calls of done for one manager
+// do not overlap. They come in the order in which the requests left.
 func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done func(Lease, error)) {
 	c := asyncCallsOf(m)
 	call := c.begin(done)
@@ -78,7 +78,7 @@ func (c *asyncCalls) end(call *asyncCall) {
 	c.flush()
 }
 
-// flush sorts the answers and hands them to run, once every call has an answer or its request still waits.
+// flush sorts the answers and hands them to run, as soon as every call whose request does not wait has an answer.
 func (c *asyncCalls) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *asyncCalls) flush() {
 	}
 }
 
-// places returns where each answered lease stands among all requests in flight, in the order in which they left.
+// places returns the place of each answered lease among all requests in flight, by the order in which these left.
 func (c *asyncCalls) places() map[*held]int {
 	places := make(map[*held]int)
 	for _, call := range c.answered {

@@ -103,7 +103,7 @@ func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
 	}
 }
 
-// A shared 429 belongs to a resource (here a channel), so it must hold the requests of all credentials to it.
+// A shared 429 is about a resource (here a channel), so it must hold all credentials' requests to that resource.
 func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {
@@ -125,8 +125,8 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	})
 }
 
-// After global 429s the backoff must not restart when an interaction succeeds, which a global 429 does not hold, nor
-// when a request succeeds that was sent before the 429s.
+// After global 429s, the backoff must not restart when a request of an interaction succeeds, because global 429s do not
+// hold such requests. Nor may it restart when a request succeeds that was sent before the 429s.
 func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
@@ -230,8 +230,8 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 	})
 }
 
-// A global 429 belongs to the credential: it must hold the credential's requests to the token's bucket, and no others
-// there.
+// A global 429 is about a credential. Of the requests in a token's bucket it must hold that credential's, and no
+// others.
 func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
@@ -250,8 +250,8 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 	})
 }
 
-// In a token's bucket the requests of each credential have a queue of their own. They must still leave in the order of
-// their arrival.
+// In a token's bucket, the requests of each credential have a queue of their own. Still, the requests of all
+// credentials must leave in the order of their arrival.
 func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))

@@ -222,8 +222,8 @@ func TestRequestsInFlightCountForTheShareOfTheirCredential(t *testing.T) {
 	})
 }
 
-// Callers that invent credentials must not get a share of the budget for each: all credentials that are not proven have
-// one share together.
+// A caller that invents credentials must not get a share of the budget for each of them. Instead, all credentials that
+// are not proven must have one share together.
 func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))

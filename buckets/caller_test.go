@@ -44,8 +44,8 @@ var callersOf = struct {
 	all map[*buckets.RESTBucketManager][]*caller
 }{all: make(map[*buckets.RESTBucketManager][]*caller)}
 
-// everybodyLeaves ends a test: it cancels waiting callers and returns leases. Then no request may wait or be in flight;
-// this is not checked while requests of AcquireFunc still wait.
+// everybodyLeaves ends a test: it cancels waiting callers and returns leases. Then it requires that no request waits or
+// is in flight, unless requests of AcquireFunc still wait.
 func everybodyLeaves(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	callersOf.Lock()
@@ -221,7 +221,7 @@ func granted(t *testing.T, all []*caller) int {
 	return n
 }
 
-// sendNow sends a request, in this goroutine, that must not have to wait for others, and ends its lease with r.
+// sendNow sends a request in this goroutine and ends its lease with r. There must be room for the request.
 func sendNow(
 	t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, authorization string, r ratelimits.Response,
 ) {
@@ -238,7 +238,8 @@ func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 }
 
 // discoverPunctual discovers a bucket with no request left and shows that the bucket opens on time: it sends another
-// request after the reset. So all requests that the limit allows leave at the next opening, not one alone first.
+// request after the reset. At the next opening, all requests that the limit allows then leave at once, instead of one
+// alone first.
 func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
 	require.Zero(t, r.Remaining)
@@ -345,7 +346,8 @@ func one(rule discordsim.Rule) discordsim.Config {
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited()}
 }
 
-// send sends a request in a goroutine, again after each 429, and returns when the request has arrived at the manager.
+// send sends a request in a goroutine, and again after each 429. It returns when the request has arrived at the
+// manager.
 func (w *world) send(ctx context.Context, method, path string, then func(status int, err error)) {
 	w.sent++
 	number := w.sent

@@ -140,8 +140,8 @@ func newRoute(t *testing.T, method, template string) routes.Route {
 	return route
 }
 
-// idOfAge is the id of a message that was sent that long ago. Other tests run at the same time, so no test may depend
-// on a few seconds of the age.
+// idOfAge returns the id of a message that was sent that long ago. Other tests run at the same time and may delay a
+// test, so no test may depend on a few seconds of the age.
 func idOfAge(age time.Duration) string {
 	return strconv.FormatInt((time.Now().Add(-age).UnixMilli()-1420070400000)<<22, 10)
 }
@@ -162,7 +162,7 @@ func TestDeclaredLimitsHaveWindowsOfTheirOwn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options []LimitOption
-		apart   []string // keys of other whose requests have another window than base
+		apart   []string // names in other of requests that do not share base's window
 	}{
 		{"credentials", nil, []string{"credential", "server"}},
 		{"servers", []LimitOption{AcrossCredentials()}, []string{"server"}},
@@ -244,7 +244,8 @@ func TestAPanicOfPerKeyIsAnErrorOfThatRequest(t *testing.T) {
 	}
 }
 
-// A PerKey function gets a copy of the Request: what it changes must not reach the caller's Request.
+// A PerKey function gets a copy of the Request, so a change that the function makes must not reach the caller's
+// Request.
 func TestPerKeyGetsACopy(t *testing.T) {
 	t.Parallel()
 	m := declaring(t, WithLimit(ForAll(), 5, time.Second, PerKey(func(r *Request) string {

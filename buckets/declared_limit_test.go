@@ -70,8 +70,8 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 	})
 }
 
-// A request gives its permit back to the declared limit if it was not sent or was refused; otherwise it counts for a
-// period.
+// A request must give its permit back to the declared limit if it was not sent or was refused. Otherwise it must count
+// for a period.
 func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -211,8 +211,8 @@ func (c *countingClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	})
 }
 
-// Requests in flight use up a declared limit. Only their ends show how long they count, so until then no timer may look
-// for room again and again.
+// Requests in flight use up a declared limit. Until they end, nobody knows how long they will count, so no timer may
+// ring again and again to look for room.
 func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &countingClock{Clock: clockwork.NewRealClock()}

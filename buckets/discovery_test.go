@@ -50,8 +50,8 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 	}
 }
 
-// A response that names the old hash arrives after a newer request's response has named a new one. It must count in the
-// bucket that it names and in the route's new bucket.
+// The response to a newer request has named a new hash. When the response to an older request then names the old hash,
+// the older request must be charged in the bucket of the old hash and in the route's new bucket.
 func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("old", 5, 4, time.Minute))
@@ -64,7 +64,7 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	})
 }
 
-// The response to an older request arrives after those of newer requests. It must not decide the route's hash, even if
+// The response to an older request arrives after those of newer requests. It must not change the route's hash, even if
 // it names another one.
 func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
@@ -116,7 +116,7 @@ func TestHashOfItsOwnForEachChannel(t *testing.T) {
 	}
 }
 
-// Three hashes are shared by three channels each. Each channel must end in the bucket of its own hash.
+// Three hashes are shared by three channels each. In the end, each channel must be in the bucket of its own hash.
 func TestHashForSomeChannels(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, one(discordsim.Rule{
@@ -201,8 +201,8 @@ func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 	})
 }
 
-// One channel named a new hash; later the route belonged elsewhere. When another channel names that hash now, the route
-// must not move as if two channels had named it.
+// One channel named a new hash, and after that the route belonged elsewhere. When another channel names the new hash
+// later, the route must not move as if two channels had named it.
 func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		failed := func(hash string) ratelimits.Response {
@@ -427,8 +427,8 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 	}
 }
 
-// Each channel has its own hash, and the requests to some channels get a 404. Those channels must be limited by their
-// own hashes like any other.
+// Each channel has its own hash, and the requests to some channels get a 404. Those channels must be limited by the
+// buckets of their own hashes, like all others.
 func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, one(discordsim.Rule{

@@ -73,7 +73,7 @@ func TestPollPeriodOfZeroOrLessIsTheDefault(t *testing.T) {
 func TestGivenClockDecides(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
-		m := started(t, buckets.WithClock(clock))
+		m := started(t, buckets.WithClock(clock), buckets.WithEviction(20*time.Second, 10*time.Second))
 		advance := func(d time.Duration) {
 			clock.Advance(d)
 			synctest.Wait()
@@ -156,8 +156,8 @@ func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 	})
 }
 
-// A 429 has shown a hidden limit. The limit must be kept after the hold ends: otherwise the next burst would draw as
-// many 429s as the first.
+// A 429 has shown a hidden limit. The limit must be kept after the hold ends, because otherwise the next burst would
+// get as many 429s as the first.
 func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)

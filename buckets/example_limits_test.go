@@ -98,7 +98,7 @@ func ExampleContextWithGroup() {
 	// large
 }
 
-// Predict says when a request could be sent, without queueing it. So a job can be put off until then.
+// Predict says when a request could be sent, without queueing it. A program can put off a job until then.
 func ExampleRESTBucketManager_Predict() {
 	manager := buckets.NewRESTBucketManager()
 	if err := manager.Start(); err != nil {

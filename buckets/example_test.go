@@ -212,8 +212,8 @@ func ExampleRESTBucketManager_AcquireRequest() {
 	// attempt 2 is answered with 200
 }
 
-// The second manager continues from the state of the first: it knows the route's bucket and how many requests its
-// window has left.
+// The second manager continues from the state of the first: it knows the route's bucket and how many requests the
+// bucket's window still allows.
 func ExampleRESTBucketManager_RestoreState() {
 	const authorization = "Bot my-token"
 	route, err := routes.CreateMessage.Compile("1")

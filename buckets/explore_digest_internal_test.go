@@ -15,11 +15,11 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// digest is a hash of everything that a server and its limits remember. It is read by reflection, so it includes new
-// fields without change here. Two states with the same digest are taken for the same state.
+// digest is a hash of everything that a server and its limits remember. Reflection finds the fields, so the digest
+// includes new fields without a change in this file. Two states with the same digest are taken for the same state.
 //
-// Times are compared relative to now. The manager's clock starts at 72 hours (past), and no span is longer than 24
-// hours, so a large value is a time and a small one a span.
+// Times are compared relative to now. The manager's clock starts at 72 hours (the constant past), and no span is longer
+// than 24 hours, so a large value is a time and a small one a span.
 type digest struct {
 	sum   uint64
 	now   time.Duration
@@ -102,8 +102,8 @@ func digestOf[T any](d *digest, value *T) {
 type reader func(p unsafe.Pointer, d *digest)
 
 // ignored lists fields and whole types on which no decision depends: counters, times that only show an order, values
-// that are only displayed, caches (queues know which limits they need), values that are the same in all states, and
-// fields that are empty between two calls.
+// that are only displayed, caches (line.needed repeats what the queues say), values that are the same in all states,
+// and fields that are empty between two calls.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after",
 	"buckets.server.touched", "buckets.server.free", "buckets.server.latest", "buckets.server.spare",

@@ -7,7 +7,7 @@ import (
 
 // This file says how every story must end.
 
-// longest returns the longest time until no request waits, if all requests succeed from now on.
+// longest returns the longest time that requests can still wait if all requests succeed from now on.
 func (l *life) longest() time.Duration {
 	now, wait := l.now(), time.Duration(0)
 	for s := range l.holds {
@@ -91,8 +91,8 @@ func (l *life) checkEmpty() {
 	}
 }
 
-// leftOver calls tell for each kind of thing that requests hold at Discord's server, with its number if that is not
-// zero. Without requests it must not call tell.
+// leftOver calls tell for each kind of thing that requests still hold at Discord's server, with the number of these
+// things. It calls tell only if that number is not zero, so without requests it must not call tell at all.
 func (m *RESTBucketManager) leftOver(tell func(what string, n int)) {
 	stats := m.Stats()
 	s := m.discord

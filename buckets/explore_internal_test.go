@@ -165,7 +165,7 @@ func (x *explorer) explore(depth int) (counterExample []event) {
 }
 
 // visit lets an event happen in a state. It returns nil if that leads to a known state. lookAgain may repair a fault,
-// so visit restores the state before it calls lookAgain.
+// so visit calls drain first. Then it restores the state, repeats the event and calls lookAgain.
 func (x *explorer) visit(l *savedLife, e event) (child *node, fault bool) {
 	x.played.Add(1)
 	l.state.restore()
@@ -208,8 +208,8 @@ func (l *savedLife) goTo(story []event) {
 	l.state = saveState(l.life)
 }
 
-// lookAgain makes the server check all waiting requests again. If one of them leaves then, the server has missed that
-// it could leave before, which is a fault.
+// lookAgain makes the server check all waiting requests again. If one of them leaves then, it could have left before,
+// and the server has missed that. That is a fault.
 func (l *life) lookAgain() {
 	s := l.server
 	s.mu.Lock()
@@ -224,7 +224,8 @@ func (l *life) lookAgain() {
 	}
 }
 
-// tell returns a story in words. A story with a fault ends there; any other is followed by its drain.
+// tell returns a story in words. A story with a fault ends at the fault. Any other story is followed by a call of
+// drain.
 func tell(w *smallWorld, story []event) string {
 	l := play(w, story, true)
 	l.drain()

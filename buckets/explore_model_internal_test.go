@@ -261,7 +261,7 @@ func (l *life) count(s stage) (n int) {
 
 // checkSent checks a request that was just sent.
 func (l *life) checkSent(now time.Duration, a *actor) {
-	// The manager can only try how much a hidden limit allows, so its predictions may be wrong then.
+	// The manager can find out only by trial how much a hidden limit allows, so its predictions may be wrong then.
 	if late := now - a.leaves - l.window(); l.drains && a.leaves > 0 && late > 0 && !l.hidden {
 		l.fail("%s leaves %v later than a window after it was predicted to", a, late)
 	}
@@ -287,7 +287,7 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 			case o.kind.route != route:
 			case now < o.sent+probePatient:
 				l.fail("%s is sent while %s discovers the bucket of the route", a, o)
-			default: // requests wait no longer than this, so there may be more than the bucket allows
+			default: // nothing waits longer than probePatient for an outcome, so more may leave than the bucket allows
 				o.unaware, a.unaware = true, true
 			}
 		}

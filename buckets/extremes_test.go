@@ -65,7 +65,7 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	}
 }
 
-// The expireAfter of WithEviction has its greatest value. The bucket and its state must be kept, however long that is.
+// The expireAfter of WithEviction has its greatest value. The bucket and its state must still be there a day later.
 func TestBucketThatIsKeptForEverIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithEviction(0, math.MaxInt64))
@@ -103,8 +103,8 @@ type angry struct{ slog.Handler }
 func (angry) Enabled(context.Context, slog.Level) bool  { return true }
 func (angry) Handle(context.Context, slog.Record) error { panic("handler") }
 
-// A hook or a log handler panics. The caller gets the panic and no lock stays held: other requests are granted, and the
-// manager closes.
+// A hook or a log handler panics. The caller must get the panic, and no lock may stay held, so that other requests are
+// granted and the manager can close.
 func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]buckets.Option{
@@ -155,7 +155,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// panicking is a store that panics in the call that what names.
+// panicking is a store that panics in the call that the field what names.
 type panicking struct {
 	shared.Source
 	what string

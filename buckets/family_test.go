@@ -102,8 +102,8 @@ func TestEachCredentialAndServerDiscoversAFamilyByItself(t *testing.T) {
 	}
 }
 
-// A route of a family has another hash than the hint says. Until its own first response, one of its requests at a time
-// is in flight in a bucket; then the response decides.
+// A route of a family has another hash than the hint says. Until the route's own first response, only one of its
+// requests at a time may be in flight in a bucket. Then that response must decide to which bucket the route belongs.
 func TestFamilyWithTwoHashes(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 5, 4, time.Minute))
@@ -131,8 +131,8 @@ func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major strin
 	return found
 }
 
-// By a wrong hint, requests of a route wait for the bucket of another route. They must leave as soon as a response
-// shows the route's own bucket.
+// Because of a wrong hint, requests of a route wait for the bucket of another route. They must leave as soon as a
+// response shows the route's own bucket.
 func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
@@ -522,8 +522,8 @@ func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
 	})
 }
 
-// Every response names a new hash, but there is one limit for all paths. No request may be refused: the hashes must not
-// be taken for buckets of the paths.
+// Every response names a new hash, but there is one limit for all paths. No request may be refused, so the hashes must
+// not be taken for buckets of the paths.
 func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 2, 3, 5, 10} {

@@ -268,8 +268,8 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	})
 }
 
-// A request that is exempt from the global limit stands behind one that waits for it. When that request leaves the
-// queue or is overtaken, the exempt request must leave at once.
+// A request that is exempt from the global limit stands behind one that waits for that limit. When the request in front
+// leaves the queue or is overtaken, the exempt request must leave at once.
 func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 	t.Parallel()
 	exempt, err := routes.New("POST", "/channels/{channel_id}/exempt-thing", routes.GlobalExempt)
@@ -338,7 +338,7 @@ func TestWaitersThatLeave(t *testing.T) {
 				open()
 				close(opened)
 			}()
-			for range 8 { // timed gates open within milliseconds of a multiple of 500 ms
+			for range 8 { // gates that open by themselves do so within milliseconds of a multiple of 500 ms
 				go cancel()
 				time.Sleep(500 * time.Millisecond)
 			}
@@ -412,8 +412,8 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 	return waiting
 }
 
-// endsAsGranted is a context that ends when its request is granted: end does both, as soon as the request begins to
-// wait and Acquire calls Done.
+// endsAsGranted is a context that ends when its request is granted. As soon as the request begins to wait, Acquire
+// calls Done, which calls end. end makes room for the request and ends the context.
 type endsAsGranted struct {
 	context.Context
 	end func()

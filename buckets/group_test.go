@@ -112,7 +112,7 @@ func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 	}
 }
 
-// A request that gets a 429 must stand first in its group again, but other groups have their turns first.
+// A request that gets a 429 must stand first in its group again, but the next turn must be that of another group.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
@@ -192,8 +192,8 @@ func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 	})
 }
 
-// A group with many waiting requests is among many groups with one request each. Its prediction must not count a turn
-// of each group for each of its own requests.
+// A group with many waiting requests is among many groups with one request each. The prediction for the long group must
+// not count a turn of each other group for each of its own requests.
 func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

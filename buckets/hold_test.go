@@ -144,7 +144,7 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 		"edge":           {message(1), ratelimits.ClassEdge},
 		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // the window of its bucket holds it
 	} {
-		// The ninth hold lasts 16 s; the bucket is not evicted yet.
+		// The ninth hold lasts 16 s. After 17 s the bucket is not evicted yet.
 		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} {
 			subtest(t, fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
 				m := started(t)
@@ -182,8 +182,8 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	return all
 }
 
-// A manager waits for the body of a 429. A lease from before the manager's restart, which waited for a body, too, must
-// not end that wait.
+// A manager waits for the body of a 429. It was restarted before that, and a lease from before the restart also waited
+// for a body. The end of that lease must not end the wait.
 func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
@@ -251,7 +251,7 @@ func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
 	})
 }
 
-// The hold of a resource ends by LiftHolds or by a restart. It must not hold buckets that are created later.
+// LiftHolds or a restart ends the hold of a resource. Buckets that are created later must not be held, either.
 func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"lifted", "restarted"} {
@@ -272,7 +272,8 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 	}
 }
 
-// A resource is held. A credential's route that learns a new hash after the 429 must still be held there.
+// A shared 429 holds a resource for all credentials. If a route of another credential moves to a new hash after that,
+// its requests to the resource must still be held.
 func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {

@@ -166,8 +166,8 @@ func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
-// A slow hook delays only the request that it is called for. That request keeps its place in the queue, and then its
-// permit; the others are not delayed.
+// A slow hook must delay only the request for which it is called. While the hook runs, that request must keep its place
+// in the queue, and its permit if it gets one. Other requests must not be delayed.
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow := true

@@ -67,7 +67,8 @@ func (s *hubSession) Bucket(key shared.Key, window *ratelimits.Window, changed f
 	return u
 }
 
-// use begins a call and reports whether the call has any effect. A loan that another manager wants ends.
+// use begins a call and reports whether the call has any effect. If another manager wants a bucket that is lent to this
+// one, use ends the loan.
 func (u *hubShare) use(what string, now time.Duration) bool {
 	switch {
 	case u.session.closed, u.closed && (what == "Report" || what == "Return"): // of requests in flight
@@ -123,7 +124,7 @@ func (u *hubShare) Demand(now time.Duration, waiting int, arrivals iter.Seq[time
 	}
 }
 
-// pump grants permits to the requests that can leave, and notifies the managers that have news.
+// pump grants permits to the requests that can leave, and notifies the managers for which something has changed.
 func (b *hubBucket) pump() {
 	now := b.hub.now()
 	if b.hub.silent || b.hub.err != nil {

@@ -55,8 +55,8 @@ func TestSnowflakesAreNumbersInDiscordsForm(t *testing.T) {
 	}
 }
 
-// The manager reuses the Request that it makes for Acquire. So the lease must not refer to it, as it does to a caller's
-// own Request.
+// The manager reuses the Request that it makes for Acquire. So the lease must not refer to that Request, although a
+// lease does refer to a Request of the caller's own.
 func TestLeaseOfAcquireKeepsNoRequest(t *testing.T) {
 	t.Parallel()
 	m := NewRESTBucketManager()

@@ -45,8 +45,8 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	c.update(oneLeft)
 }
 
-// opensAfter requires that the manager sends to a bucket of one request this long after the request before, and not
-// earlier.
+// opensAfter sends a request to a bucket of one request, and requires that the manager sends the next one this long
+// after it and not earlier.
 func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, after time.Duration) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -123,7 +123,7 @@ func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 }
 
 // The server opens each second of the global limit 200 ms late. After the 429s that show this, requests must be sent
-// that much later, also by the next manager.
+// that much later, also by a manager that continues from the state.
 func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	const late = 200 * ms

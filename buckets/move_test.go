@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// acquireMessage lets a request to a channel wait; then gets its result.
+// acquireMessage lets a request to a channel wait, and calls the function then with the result.
 func acquireMessage(ctx context.Context, m *buckets.RESTBucketManager, channel int, then func(buckets.Lease, error)) {
 	buckets.AcquireFunc(ctx, m, request(message(channel)), then)
 	synctest.Wait()

@@ -19,7 +19,7 @@ const patience = 10 * time.Second
 type slowOutcome struct {
 	name   string
 	before []answered          // earlier requests
-	slow   buckets.Request     // the request without an outcome; it may wait for the end of a hold of a second before
+	slow   buckets.Request     // the request without an outcome; it may first have to wait for a hold of a second
 	unread ratelimits.Class    // only the headers of a 429 of that class arrive for it, after 3 s
 	next   buckets.Request     // waits for the outcome
 	answer ratelimits.Response // response to all requests; zero: roomy
@@ -145,7 +145,7 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 }
 
 // A probe has taken longer than patience. New requests and predictions must not wait for it, even if no request was
-// waiting when the time was over.
+// waiting when patience ended.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ask(m, message(1))
@@ -162,7 +162,8 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	})
 }
 
-// Another bucket, for which a request waits, opens much later than patience ends.
+// A request waits for another bucket, which opens long after patience ends. Requests that wait for a probe must still
+// leave when patience ends.
 func TestSlowProbeIsNotAwaitedUntilAnotherBucketOpens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -195,8 +196,8 @@ func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	}
 }
 
-// The headers of a 429 arrive, but its body never does. The wait that the headers name must count; after it one request
-// must go alone first.
+// The headers of a 429 arrive, but its body never does. The wait that the headers name must count. After it, one
+// request must first go alone.
 func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
@@ -218,15 +219,15 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	}
 }
 
-// An undiscovered request of another route may belong to a bucket. Requests of that bucket must not wait longer than
-// patience for its outcome either.
+// An undiscovered request of another route may belong to a bucket. Requests of that bucket must wait for its outcome,
+// too, but not longer than patience.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
 		ask(m, list(1))
-		// After this one request is sent, unless it has to wait for another.
+		// After this response, one request is sent alone, unless it has to wait for the outcome of another.
 		discover(t, m, message(1), ratelimits.Response{})
 		wait(6 * time.Second)
 		next := ask(m, message(1))
@@ -268,7 +269,7 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 		ask(m, message(1))
 		wait(patience)
 		discover(t, m, message(1), limited("new", 100, 98, time.Second))
-		// After this one request is sent, unless it has to wait for another.
+		// After this response, one request is sent alone, unless it has to wait for the outcome of another.
 		discover(t, m, list(1), ratelimits.Response{})
 		wait(10 * time.Second)
 		require.True(t, ask(m, list(1)).granted())

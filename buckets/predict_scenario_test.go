@@ -157,7 +157,7 @@ func (s *scenario) last(
 //
 // The wanted share of right predictions is 99 %. At present 5 of 269 are wrong: where a bucket and a limit above it let
 // requests leave in bursts at different times, or where a hidden limit is found after the prediction. None is rejected.
-// The test allows 8 and none.
+// The test allows 8 wrong predictions and no rejection.
 func TestPredictionsInRandomScenarios(t *testing.T) {
 	t.Parallel()
 	const scenarios, mostOff, mostRejected = 300, 8, 0

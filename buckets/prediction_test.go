@@ -146,8 +146,8 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 	})
 }
 
-// Callers may retry rejected requests later, spaced by the Key of the error. The keys must be equal exactly for
-// requests that wait for the same limit.
+// Callers may retry rejected requests later, spaced by the Key of the error. The keys of two errors must be equal if
+// and only if their requests wait for the same limit.
 func TestTooLongErrorsHaveTheSameKeyIfTheyWaitForTheSame(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
@@ -367,8 +367,8 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 	}
 }
 
-// A request that comes back to its place, or a longer period, lengthens the waits of all requests behind. Waits that
-// are too long now must be rejected.
+// A request that comes back to its place, or a longer period, lengthens the waits of all requests behind. Requests
+// whose waits are too long now must be rejected.
 func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
@@ -394,8 +394,8 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// A hold makes the wait of two requests longer, and the first is rejected. It must not count as ahead of the second any
-// more, which would be rejected otherwise.
+// A hold makes the wait of two requests longer, and the first is rejected. It must no longer count as ahead of the
+// second, or the second would be rejected, too.
 func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
@@ -551,7 +551,7 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 	return m
 }
 
-// Many requests are ahead in the line of a declared limit. A prediction must count only those that their bucket lets
+// Many requests are ahead in the line of a declared limit. A prediction must count only those whose bucket lets them
 // leave in time.
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -589,7 +589,8 @@ func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	}
 }
 
-// Requests that are cancelled must leave the line of the global limit, too: later requests must not count them.
+// Requests that are cancelled must leave the line of the global limit, too, so that the predictions of later requests
+// do not count them.
 func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))

@@ -85,7 +85,7 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 	})
 }
 
-// Major parameters that are no valid Discord ids must be compared as strings: each has its own bucket.
+// Major parameters that are no valid Discord ids must be compared as strings, so that each has its own bucket.
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617",

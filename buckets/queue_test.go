@@ -105,8 +105,8 @@ func TestBoundedQueues(t *testing.T) {
 	})
 }
 
-// While other credentials are served, a credential must not get more places to wait than it leaves free. All unproven
-// credentials count as one.
+// While other credentials are served, a credential must not use more places in the queues than it leaves free. All
+// unproven credentials count as one.
 func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{false, true} {
@@ -131,8 +131,8 @@ func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 	}
 }
 
-// A Request whose outcome was final is used again. It counts as new and must wait behind earlier requests; after other
-// outcomes it keeps its place.
+// A Request whose outcome was final is used again. It counts as new and must wait behind earlier requests. After other
+// outcomes it must keep its place.
 func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	used := limited("messages", 1, 0, time.Second)
@@ -250,7 +250,7 @@ func (c interrupted) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// The edge refuses a request while another one is being acquired. That one must not be granted.
+// The edge refuses a request while another one is being acquired. The one that is being acquired must not be granted.
 func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Minute))

@@ -182,7 +182,7 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 	}
 }
 
-// Requests with priority of another tenant arrive without end. A request must wait only for those that arrive within
+// Another tenant sends requests with priority without end. A request must wait only for those that arrive within
 // HeadStart.
 func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 }
 
 // At the global limit a request with priority goes ahead by 150 turns, which take 3 s with the default limit.
-func TestPriorityIsWorthAHundredAndFiftyTurns(t *testing.T) {
+func TestPriorityIsWorthTheTurnsOfThreeSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(1))
 		discover(t, m, message(1), plain(200))
@@ -222,11 +222,12 @@ func TestPriorityIsWorthAHundredAndFiftyTurns(t *testing.T) {
 		}
 		wait(500 * time.Second)
 		require.True(t, c.granted())
-		assert.InDelta(t, 150, ahead, 2)
+		assert.InDelta(t, 3*buckets.DefaultGlobalLimit, ahead, 2)
 	})
 }
 
-// crowds lists places where many requests can wait, of one tenant each, and one leaves each second.
+// crowds lists places where many requests can wait and one leaves each second. If tenants is true, each request has a
+// tenant of its own.
 var crowds = map[string]struct {
 	options []buckets.Option
 	answer  ratelimits.Response
@@ -288,7 +289,7 @@ func urgent(m *buckets.RESTBucketManager) *caller {
 
 // full returns a manager with a used-up bucket of one request a minute.
 func full(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
-	m := started(t, options...)
+	m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)
 	discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 	return m
 }
@@ -340,8 +341,8 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 	})
 }
 
-// Processes share a bucket, and the hub has granted a permit to a waiting request. A request with priority overtakes it
-// and uses that permit; the overtaken request must then hold the other's place.
+// Processes share a bucket, and the hub has granted a permit to a waiting request. A request with priority overtakes
+// that one and uses the permit. The overtaken request must then have the place of the one with priority.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h, a, b := sharers(t, 1)

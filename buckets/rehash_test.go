@@ -200,7 +200,7 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 	}
 }
 
-// A route's hash must be trusted unless it changes often: three times in a minute is too often.
+// A route's hash must be trusted unless it changes often. Three times in a minute is too often.
 func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	t.Parallel()
 	for pause, together := range map[time.Duration]int{31 * time.Second: 5, 29 * time.Second: 1} {
@@ -220,8 +220,8 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	}
 }
 
-// A route's hash alternates between two. Its next request must wait until the window that the last response showed as
-// used up ends.
+// A route's responses name two hashes in turn, and the last response shows that its window is used up. The route's next
+// request must wait until that window ends.
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
@@ -291,7 +291,7 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 		other := ask(m, message(2))
 		assert.True(t, other.granted())
 		other.update(limited("common", 50, 49, time.Minute))
-		for channel := 3; channel < 6; channel++ { // 429s of a single route are no proof of a foreign bucket either
+		for channel := 3; channel < 6; channel++ { // 429s of one route do not prove a foreign bucket, either
 			ask(m, compile(routes.GetChannel, "3")).update(usedUp("channel", 5, time.Second))
 			wait(2 * time.Second)
 		}
@@ -301,7 +301,7 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 	})
 }
 
-// A request was sent before the 429s and succeeds after them. That proves nothing: the hold must last until its end.
+// A request was sent before the 429s and succeeds after them. That proves nothing, so the hold must last until its end.
 // The response still counts in the request's own bucket.
 func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {

@@ -144,8 +144,8 @@ func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits
 	return exchange(ctx, r.Server, to.method, to.path, to.body, 0)
 }
 
-// end ends the process and returns its state. A killed process leaves the state that it wrote some time before. That
-// state lacks hidden limits that it met later, so no process is killed in a world with hidden limits.
+// end ends the process and returns its state. A killed process leaves the state that it wrote some time before. Hidden
+// limits that the process met after that are not in the state, so no process is killed in a world with hidden limits.
 func (r *restarts) end() []byte {
 	if !r.hidden && r.chance.IntN(2) == 0 {
 		state := r.write()

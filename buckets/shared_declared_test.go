@@ -19,7 +19,7 @@ import (
 )
 
 // counted makes the managers take turns to send n messages to each of three channels, of which two are in one group. It
-// calls judge when the server processes a message, and returns the time until the last one.
+// calls judge when the server processes a message, and returns the time until the last call of judge.
 func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -50,7 +50,8 @@ func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Du
 	return last.Sub(start)
 }
 
-// Managers that share declared limits keep them together, and are as fast as one manager, also below other limits.
+// Managers that share declared limits must not exceed them together. They must be as fast as one manager, also when
+// other limits apply to the same requests.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	type limit struct {
@@ -123,7 +124,8 @@ func pairDeclares(t *testing.T, h shared.Source, options ...buckets.Option) (a, 
 
 var ample = limited("messages", 100, 99, time.Second)
 
-// TryAcquire fails when the other managers have answered that the limit is used up.
+// A request that must not wait must be rejected when another manager has used up the limit, and be granted when the
+// limit has room again.
 func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pairDeclares(t, newHub(t))
@@ -141,7 +143,8 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	})
 }
 
-// TryAcquire fails at once if a source does not share declared limits.
+// If a source does not share declared limits, a request that must not wait must be rejected at once when the limit is
+// used up.
 func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, _ := pairDeclares(t, byRouteHub{newHub(t)})
@@ -150,7 +153,7 @@ func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 	})
 }
 
-// The permit of a request that is cancelled or returned is available to the other manager.
+// The permit of a request that is cancelled or given back must be available to the other manager.
 func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -169,7 +172,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	})
 }
 
-// During an outage, the error of a request that waits for a shared declared limit is the outage.
+// During an outage, a request that waits for a shared declared limit must fail with the error of the outage.
 func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -198,7 +201,8 @@ func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 	})
 }
 
-// An idle declared limit is evicted. Its used permits still count when a manager uses it again.
+// An idle declared limit is evicted. The permits that were used before must still count when a manager uses the limit
+// again.
 func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 	t.Parallel()
 	for _, lends := range []bool{false, true} {
@@ -283,7 +287,8 @@ func (b fickleBucket) Take(now time.Duration) (shared.Permit, bool) {
 	return b.Bucket.Take(now)
 }
 
-// A request for which one Take fails returns its other permits, and its place in the budget of invalid requests.
+// A request needs several permits, and one Take fails. The request must give back its other permits and its place in
+// the budget of invalid requests.
 func TestRequestReturnsItsPermitsIfOneIsGone(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"declared:first 5/1m0s", "declared:second 5/1m0s", "messages"} {

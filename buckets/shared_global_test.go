@@ -37,7 +37,8 @@ func lentWithAPart(t *testing.T, global int) (h *hub, m *buckets.RESTBucketManag
 	return h, m
 }
 
-// Requests that wait for a manager's first part are not rejected as if the smallest part were the whole one.
+// A manager waits for its first part of the global limit. Its requests must not be rejected as if that part were the
+// smallest possible one.
 func TestBurstBeforeThePartIsKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, m := waitingForAPart(t, buckets.WithMaxRateLimit(10*time.Second))
@@ -176,7 +177,8 @@ func TestHoldOfAnotherManagerRejectsRequests(t *testing.T) {
 	}
 }
 
-// A request that is rejected because the part comes too late still asks for a part, for later requests.
+// A request is rejected because the part of the global limit would come too late. Even so it must ask for a part, for
+// later requests.
 func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -189,7 +191,7 @@ func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	})
 }
 
-// When the first part is too small for all requests, those that do not wait are rejected at once.
+// When the first part of the global limit is too small for all requests, those that must not wait are rejected at once.
 func TestTryAcquireFailsWhenTheFirstPartIsTooSmall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -231,7 +233,7 @@ func (s eagerSession) Global(credential string, limit int, changed func()) share
 	return g
 }
 
-// For the race detector: changed of a new credential is called while Throttle holds the manager.
+// For the race detector: the changed function of a new credential is called while Throttle holds the manager.
 func TestChangedOfANewCredentialDuringAThrottle(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -29,7 +29,7 @@ func TestOneManagerDiscoversARouteForAll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end    func(probe *caller)
-		follow int // of b's two, at once
+		follow int // how many of b's two requests leave at once
 		probes int
 	}{
 		"found":     {func(c *caller) { c.update(limited("messages", 3, 2, time.Second)) }, 2, 1},
@@ -70,7 +70,7 @@ func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
 	})
 }
 
-// Another manager has discovered the hash while a probe is in flight. Requests no longer wait for the probe.
+// Another manager discovers the hash while a probe is in flight. From then on, requests must not wait for the probe.
 func TestProbeIsOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -151,7 +151,7 @@ func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
 	})
 }
 
-// A request that waits for a sub-limit has no place in the shared queue, so it delays no other request.
+// A request that waits for a sub-limit must have no place in the shared queue, so that it delays no other request.
 func TestRequestThatWaitsForASubLimitLeavesTheSharedQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := sharers(t, 1)
@@ -216,7 +216,7 @@ func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 	}
 }
 
-// The hash of each channel is known to all processes.
+// The hash of each channel must be known to all processes.
 func TestHashOfEachChannelIsKnownToAllProcesses(t *testing.T) {
 	t.Skip("the store keeps one hash for each route, and none for a channel")
 	bubble(t, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestHashOfEachChannelIsKnownToAllProcesses(t *testing.T) {
 	})
 }
 
-// A request that a sub-limit holds again delays no request of other processes.
+// When a sub-limit holds a request again, that request must not delay requests of other processes.
 func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := sharers(t, 2)
@@ -255,7 +255,7 @@ func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 	})
 }
 
-// UpdateRateLimits does not end the probe, which is another request.
+// UpdateRateLimits must not end a probe, because it reports the response to another request.
 func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -287,7 +287,7 @@ func TestEvictedBucketReturnsItsLoan(t *testing.T) {
 	})
 }
 
-// A request of an unknown route is charged to the buckets that it may belong to, in all managers.
+// A request of an unknown route must be charged, in all managers, to the buckets to which it may belong.
 func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -337,7 +337,7 @@ func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 	})
 }
 
-// LiftHolds does not lift the holds of shared buckets, also of a bucket that is lent to this process.
+// LiftHolds must not lift the holds of shared buckets, even if a bucket is lent to this process.
 func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
 	t.Parallel()
 	for _, lends := range []bool{false, true} {

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// accepted returns the numbers of the requests that the server accepted, in its order.
+// accepted returns the numbers of the requests that the server accepted, in the order in which it accepted them.
 func accepted(s *discordsim.Server) (numbers []int) {
 	events := slices.Clone(s.Events())
 	slices.SortFunc(events, func(a, b discordsim.Event) int { return a.Accepted - b.Accepted })
@@ -53,7 +53,7 @@ func (h *hub) ends(t *testing.T, all []*world) {
 	h.empty()
 }
 
-// pair is two managers that share, without a simulated server, and a bucket "messages" that both know.
+// pair returns two managers that share limits on a hub, without a simulated server.
 func pair(t *testing.T, h *hub, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
 	t.Helper()
 	options = append([]buckets.Option{buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour)}, options...)
@@ -62,7 +62,7 @@ func pair(t *testing.T, h *hub, options ...buckets.Option) (a, b *buckets.RESTBu
 	return a, started(t, options...)
 }
 
-// known lets both managers know the bucket of a route, and waits until it is full again.
+// known lets each manager discover the bucket of message(1), and waits until the bucket's window has ended.
 func known(t *testing.T, limit int, managers ...*buckets.RESTBucketManager) {
 	t.Helper()
 	for _, m := range managers {
@@ -125,7 +125,7 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 		h.set(func(h *hub) { h.silent = true })
 		c := rightNow(a, message(1))
 		wait(400 * time.Millisecond)
-		h.set(func(*hub) {}) // there is news, but not for this one
+		h.set(func(*hub) {}) // all managers are notified, but nothing has changed for this request
 		require.False(t, c.done(), "nobody has answered yet")
 		h.set(func(h *hub) { h.silent = false })
 		late := tooLong(t, c)
@@ -140,14 +140,15 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 	})
 }
 
-// A request that must not wait waits for the answer of other processes for a second at most.
+// Even a request with a max wait of 0 waits for the answer of other processes, but for a second at most. Then it is
+// rejected.
 func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h, a, _ := sharers(t, 2)
 		h.set(func(h *hub) { h.silent = true })
 		c := rightNow(a, message(1))
 		wait(999 * time.Millisecond)
-		h.set(func(*hub) {}) // there is news, but not for this one
+		h.set(func(*hub) {}) // all managers are notified, but nothing has changed for this request
 		require.False(t, c.done())
 		wait(2 * time.Millisecond)
 		h.set(func(*hub) {})
@@ -155,7 +156,7 @@ func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 	})
 }
 
-// What must not wait is answered, wherever it is in the way of other things.
+// Requests that must not wait must be rejected at once, whatever they would have to wait for.
 func TestTryAcquireAlwaysComesBack(t *testing.T) {
 	t.Parallel()
 	var inFlight ratelimits.Response
@@ -247,7 +248,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 					require.True(t, c.done())
 					if c.err != nil {
 						require.ErrorIs(t, c.err, buckets.ErrClosed)
-					} else { // late ends of leases are no news for anybody
+					} else { // leases that end after Close must change nothing
 						c.lease.Update(limited("messages", 2, 1, time.Second))
 					}
 				}
@@ -269,7 +270,8 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	}
 }
 
-// What is found out while a session ends needs what Close must not keep until the session has ended.
+// The hub names a hash while a session ends. The session's Close waits until the manager has taken in the hash, so the
+// manager's Close must not hold a lock meanwhile that is needed for this.
 func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -282,7 +284,8 @@ func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 	})
 }
 
-// One with priority leaves by the permit of another one, whose place is then that of the first.
+// A request with priority leaves with the permit of another request, which gets its place in return. If the other
+// request is cancelled then, requests of other managers must not wait for it.
 func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := sharers(t, 1)
@@ -311,7 +314,7 @@ func TestNilSharesNothing(t *testing.T) {
 	}
 }
 
-// countingHub is a hub each session of which has counted the same.
+// countingHub is a hub whose sessions all have the same Stats.
 type countingHub struct{ *hub }
 
 type countingSession struct{ shared.Session }

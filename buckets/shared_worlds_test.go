@@ -53,7 +53,7 @@ func (b roughBucket) Predict(now time.Duration, ahead int) shared.Forecast {
 func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 99))
-	var drawing sync.Mutex // callbacks draw, too
+	var drawing sync.Mutex // callbacks draw random numbers, too
 	pick := func(n int) int {
 		drawing.Lock()
 		defer drawing.Unlock()

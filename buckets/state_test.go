@@ -137,7 +137,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 				wait(10 * time.Second)
 				state := stateOf(t, m, clean)
 				require.NoError(t, m.Close())
-				wait(30 * time.Minute) // for the next process the clock may just as well have been set
+				wait(30 * time.Minute) // the next process cannot tell this wait from a clock that was set
 				m = successor(t, state, buckets.WithMaxRateLimit(24*time.Hour))
 				wait(5 * time.Second)
 				var calls []*caller
@@ -720,8 +720,8 @@ func BenchmarkRestoreStateOf100000Buckets(b *testing.B) {
 	}
 }
 
-// Processes share their buckets and limits by a store, so the state must not contain those. It must contain the edge,
-// which each process has for itself.
+// Processes share their buckets and limits by a store, so the state of a process must not contain these. It must
+// contain the edge, which each process has for itself.
 func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)

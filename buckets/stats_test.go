@@ -16,9 +16,10 @@ import (
 )
 
 func TestStatsCountWhatHappened(t *testing.T) {
+	const budget = ratelimits.DefaultInvalidLimit - buckets.DefaultInvalidMargin
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxWaiting(2), buckets.WithEviction(time.Second, 0))
-		assert.Equal(t, buckets.Stats{InvalidLimit: 9500}, m.Stats())
+		assert.Equal(t, buckets.Stats{InvalidLimit: budget}, m.Stats())
 
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 2)
@@ -50,7 +51,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		assert.Equal(t, buckets.Stats{
 			Routes: 3, Authentications: 2,
 			Granted: 5, Waited: 1, WaitTime: 13*time.Second + time.Millisecond,
-			TooLong: 1, QueueFull: 1, Cancelled: 2, Lost: 1, InvalidLimit: 9500,
+			TooLong: 1, QueueFull: 1, Cancelled: 2, Lost: 1, InvalidLimit: budget,
 			Responses: [ratelimits.NumClasses]uint64{
 				ratelimits.ClassOK: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 1,
 			},

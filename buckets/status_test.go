@@ -56,8 +56,8 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 	})
 }
 
-// Requests that wait for an outcome have no predicted wait, but their bucket may be stuck. Status must show the bucket
-// whose requests have waited longest first.
+// Requests that wait for an outcome have no predicted wait, but their bucket may be stuck. The first bucket that Status
+// shows must be the one whose requests have waited longest.
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -192,8 +192,8 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	})
 }
 
-// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long they wait
-// at most.
+// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long the others
+// wait at most.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)

@@ -177,7 +177,10 @@ func (c *crossing) ideal() []*flow {
 func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
-	options := []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithGlobalLimit(c.limits["G"].limit)}
+	options := []buckets.Option{
+		buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithGlobalLimit(c.limits["G"].limit),
+		buckets.WithEviction(20*time.Second, 10*time.Second),
+	}
 	names := slices.Sorted(maps.Keys(c.limits))
 	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for _, name := range names {
@@ -422,7 +425,8 @@ func (c *crossing) judge(t *testing.T, seed uint64, full []string) {
 	}
 }
 
-// No request needs more than one limit. The limits must be used and no tenant may wait too long, as above.
+// No request needs more than one limit. The limits must be used and no tenant may wait too long, as in the tests of
+// limits that cross.
 func TestLimitsThatDoNotCross(t *testing.T) {
 	t.Parallel()
 	c := crossing{

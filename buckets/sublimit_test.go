@@ -153,7 +153,7 @@ func (c *caller) comesBack(t *testing.T, m *buckets.RESTBucketManager, responses
 	}
 }
 
-// isHeldLonger sends a request again after a 429 that is the ninth one in a row at least, so that its hold is longer.
+// isHeldLonger sends a request again after a 429 that is at least the ninth one in a row, so its hold must be longer.
 func (c *caller) isHeldLonger(t *testing.T, m *buckets.RESTBucketManager, refusal ratelimits.Response) {
 	t.Helper()
 	c.update(refusal)
@@ -215,8 +215,8 @@ func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 	}
 }
 
-// The first request of a bucket leaves a sub-limit and waits for the global limit. Its place there must not get lost
-// when another request of the sub-limit is cancelled.
+// The first request of a bucket leaves a sub-limit and waits for the global limit. It must keep its place in the line
+// of the global limit when another request of the sub-limit is cancelled.
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
@@ -290,7 +290,7 @@ func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
 }
 
 // A request with priority goes first among those that wait for a sub-limit. Its predicted wait must be that of the
-// first.
+// first in the queue.
 func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

@@ -33,7 +33,7 @@ func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
 }
 
 // Nine requests wait for the first response of their route, which may be a success, an error or a 429, or may never
-// arrive.
+// arrive. The test checks how many of them leave after it.
 func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 
 // Requests of an unknown route got errors without limit headers, but the server may have counted them. As soon as a
 // response names the hash and the limit, those requests must be charged in their buckets. A success or a 429 may name
-// it; a 429 also says when its own period ends.
+// them, and a 429 also says when its own period ends.
 func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	for name, found := range map[string]ratelimits.Response{
@@ -226,7 +226,7 @@ func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 }
 
 // Failed requests of an unknown route were charged in a bucket to which they may belong. When the route turns out to
-// belong there, they must not be charged again.
+// belong to that bucket, the failed requests must not be charged again.
 func TestLostRequestIsNotChargedTwice(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("same", 8, 7, 10*time.Second))

@@ -88,7 +88,7 @@ func TestHooksAreToldOfEveryAttemptAndWhyItIsMade(t *testing.T) {
 			{Attempt: 1, Took: 100 * ms, Status: 429, Class: ratelimits.ClassShared, Route: route, Major: "1"},
 			{Attempt: 2, Took: 100 * ms, Err: lost, Retry: httpclient.RetryRateLimited, Route: route, Major: "1"},
 			{Attempt: 3, Took: 100 * ms, Status: 503, Retry: httpclient.RetryConnection, Route: route, Major: "1"},
-			{Attempt: 4, Took: 15 * time.Second, Retry: httpclient.RetryServerError, Route: route, Major: "1"},
+			{Attempt: 4, Took: httpclient.DefaultAttemptTimeout, Retry: httpclient.RetryServerError, Route: route, Major: "1"},
 			{Attempt: 5, Took: 100 * ms, Status: 200, Retry: httpclient.RetryTimeout, Route: route, Major: "1"},
 		}, responses)
 		for i, e := range requests { // a pause between attempts does not count as queued

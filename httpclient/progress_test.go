@@ -22,7 +22,7 @@ import (
 
 func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 	t.Parallel()
-	for pause, ok := range map[time.Duration]bool{14 * time.Second: true, 16 * time.Second: false} {
+	for pause, ok := range map[time.Duration]bool{httpclient.DefaultAttemptTimeout - time.Second: true, httpclient.DefaultAttemptTimeout + time.Second: false} {
 		inBubble(t, pause.String(), func(t *testing.T) {
 			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				for range 10 {
@@ -45,9 +45,9 @@ func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) 
 				assert.Equal(t, 10*pause, time.Since(start))
 				return
 			}
-			assertAttemptTimeout(t, 15*time.Second, err)
+			assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, err)
 			assert.Equal(t, "a", string(content))
-			assert.Equal(t, 15*time.Second, time.Since(start))
+			assert.Equal(t, httpclient.DefaultAttemptTimeout, time.Since(start))
 		})
 	}
 }
@@ -78,7 +78,7 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 		_, err := response.Body.Read(make([]byte, 1))
 		require.NoError(t, err)
 		_, err = response.Body.Read(make([]byte, 1))
-		assertAttemptTimeout(t, 15*time.Second, err)
+		assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, err)
 		require.NoError(t, response.Body.Close())
 	})
 }
@@ -91,7 +91,7 @@ func TestClosingAResponseEndsItsReading(t *testing.T) {
 			<-r.Context().Done()
 		})
 		transport := newTransport(t, below)
-		for _, pause := range []time.Duration{0, time.Second, 15 * time.Second, time.Minute} {
+		for _, pause := range []time.Duration{0, time.Second, httpclient.DefaultAttemptTimeout, time.Minute} {
 			response := roundTrip(t, transport, newMessage(t))
 			time.Sleep(pause)
 			var reading sync.WaitGroup
@@ -230,14 +230,14 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 		deadline, cancelAt time.Duration // when the context ends
 		ends               time.Duration
 	}{
-		"a stream, at its deadline":                  {2 << 20, -1, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
+		"a stream, at its deadline":                  {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, 5 * time.Second, never, 5 * time.Second},
 		"a stream, at its deadline, without timeout": {2 << 20, -1, false, never, 5 * time.Second, never, 5 * time.Second},
-		"a stream, when it is cancelled":             {2 << 20, -1, false, 15 * time.Second, never, 5 * time.Second, 5 * time.Second},
-		"a stream, by the attempt's time":            {2 << 20, -1, false, 15 * time.Second, time.Hour, never, 15 * time.Second},
-		"a stream, context without an end":           {2 << 20, -1, false, 15 * time.Second, never, never, 15 * time.Second},
-		"a small body, at its deadline":              {0, 100, true, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
-		"a small body, by the attempt's time":        {0, 100, true, 15 * time.Second, time.Hour, never, 15 * time.Second},
-		"a large body that could be sent once":       {2 << 20, 3 << 20, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
+		"a stream, when it is cancelled":             {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, never, 5 * time.Second, 5 * time.Second},
+		"a stream, by the attempt's time":            {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, time.Hour, never, httpclient.DefaultAttemptTimeout},
+		"a stream, context without an end":           {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, never, never, httpclient.DefaultAttemptTimeout},
+		"a small body, at its deadline":              {0, 100, true, httpclient.DefaultAttemptTimeout, 5 * time.Second, never, 5 * time.Second},
+		"a small body, by the attempt's time":        {0, 100, true, httpclient.DefaultAttemptTimeout, time.Hour, never, httpclient.DefaultAttemptTimeout},
+		"a large body that could be sent once":       {2 << 20, 3 << 20, false, httpclient.DefaultAttemptTimeout, 5 * time.Second, never, 5 * time.Second},
 	} {
 		for _, kind := range []string{"that Close wakes", "that nothing wakes", "whose Close blocks"} {
 			inBubble(t, name+", "+kind, func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 				switch {
 				case c.cancelAt > 0:
 					assert.ErrorIs(t, silent.err, context.Canceled)
-				case c.ends == 15*time.Second:
+				case c.ends == httpclient.DefaultAttemptTimeout:
 					assertAttemptTimeout(t, c.ends, silent.err)
 				default:
 					assert.ErrorIs(t, silent.err, context.DeadlineExceeded)
@@ -389,7 +389,7 @@ func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
 			r.Header.Set("X-Count", "1")
 			c := send(transport, r).wait()
-			assertAttemptTimeout(t, 15*time.Second, c.err)
+			assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, c.err)
 			r.Header.Set("X-Count", "2") // the caller may change the request again
 			r.URL.Path = ""
 			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))

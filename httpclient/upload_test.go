@@ -46,7 +46,7 @@ func (c closers) Close() error {
 // timeout, the upload must go on; otherwise the attempt must time out.
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
-	for consent, ok := range map[time.Duration]bool{13 * time.Second: true, 16 * time.Second: false} {
+	for consent, ok := range map[time.Duration]bool{httpclient.DefaultAttemptTimeout - 2*time.Second: true, httpclient.DefaultAttemptTimeout + time.Second: false} {
 		inBubble(t, consent.String(), func(t *testing.T) {
 			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(consent)
@@ -60,8 +60,8 @@ func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 				assert.GreaterOrEqual(t, sent.took, 30*time.Second)
 				return
 			}
-			assertAttemptTimeout(t, 15*time.Second, sent.err)
-			assert.Equal(t, 15*time.Second, sent.took)
+			assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, sent.err)
+			assert.Equal(t, httpclient.DefaultAttemptTimeout, sent.took)
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing
 		}
 		assertStatus(t, http.StatusOK, others...)
 		for _, c := range others {
-			assert.Less(t, c.took, 15*time.Second+2*(5*time.Second+slack))
+			assert.Less(t, c.took, httpclient.DefaultAttemptTimeout+2*(5*time.Second+slack))
 		}
 		assertStatus(t, http.StatusOK, upload)
 		assert.Greater(t, upload.took, 4*time.Minute)
@@ -137,8 +137,8 @@ func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
 		r := unreplayable(newMessage(t), nil, 3<<20)
 		r.Body = source
 		c := send(transport, r).wait()
-		assertAttemptTimeout(t, 15*time.Second, c.err)
-		assert.Equal(t, 15*time.Second, c.took)
+		assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, c.err)
+		assert.Equal(t, httpclient.DefaultAttemptTimeout, c.took)
 		assert.Zero(t, transport.Manager().Stats().Granted)
 	})
 }
@@ -154,7 +154,7 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 			go func() {
 				for range 3 {
 					_, _ = writer.Write([]byte("piece"))
-					time.Sleep(10 * time.Second)
+					time.Sleep(httpclient.DefaultAttemptTimeout - 5*time.Second)
 				}
 			}()
 			r := unreplayable(newMessage(t), nil, length)
@@ -162,8 +162,8 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 			c := send(transport, r)
 			time.Sleep(time.Hour)
 			if assert.True(t, c.over(), "it waits") {
-				assertAttemptTimeout(t, 15*time.Second, c.err)
-				assert.Equal(t, 35*time.Second, c.took)
+				assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, c.err)
+				assert.Equal(t, 3*httpclient.DefaultAttemptTimeout-10*time.Second, c.took)
 			}
 			_, err := writer.Write([]byte("late"))
 			assert.ErrorIs(t, err, io.ErrClosedPipe)
@@ -288,8 +288,8 @@ func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 			})
 			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
 			sent := send(newTransport(t, below), r).wait()
-			assertAttemptTimeout(t, 15*time.Second, sent.err)
-			assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
+			assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, sent.err)
+			assert.Equal(t, time.Duration(last.Load())+httpclient.DefaultAttemptTimeout, sent.took)
 		})
 }
 

@@ -44,7 +44,7 @@ func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 	})
 }
 
-// One request of all processes goes first. Its response decides how many of 25 others follow.
+// Only one request of all processes must go first. Its response decides how many of 25 others follow.
 func TestOneRequestFindsTheLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		response ratelimits.Response
@@ -86,7 +86,7 @@ func TestRequestThatWasNotSentReturnsItsPermit(t *testing.T) {
 	})
 }
 
-// A request may return to the head of the queue, as after a 429. Its earlier arrival counts in all processes.
+// A request may come back to the head of the queue, as after a 429. Its earlier arrival must count in all processes.
 func TestRequestWithAnEarlierArrivalIsFirstInAllProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -155,7 +155,8 @@ func TestForecastCountsRequestsOfOtherProcesses(t *testing.T) {
 	})
 }
 
-// Process a does not hear that the requests of process b have left.
+// Process a does not hear that the requests of process b have left. After a while it must no longer count them in its
+// forecast.
 func TestForecastForgetsRequestsOfOtherProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -177,7 +178,7 @@ func TestForecastForgetsRequestsOfOtherProcesses(t *testing.T) {
 	})
 }
 
-// The place in the queue depends on the arrival, however long the call takes that reports it.
+// The place in the queue must depend on the arrival, however long the call takes that reports it.
 func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.usedUp(900 * ms)
@@ -187,7 +188,7 @@ func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 		a.join(1)
 		pass(2 * ms)
 		w.server.Decide(nil)
-		a.join(1) // the next call reports it, and overtakes the slow call
+		a.join(1) // the next call reports this request, and overtakes the slow call
 		pass(4 * ms)
 		b.join(7) // before the slow call arrives
 		pass(1050 * ms)
@@ -199,7 +200,8 @@ func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	})
 }
 
-// A permit is for the first waiting request at the time when it is used, not for the request at the time of the grant.
+// A permit is for the request that waits first when the permit is used, not for the one that waited first when it was
+// granted.
 func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -223,7 +225,7 @@ func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 }
 
 // A bucket of five has one request of process a in it. A call of process a is lost or late. Then process b sends as
-// many requests as it can.
+// many requests as it can. The bucket must count each request that was sent exactly once.
 func TestLostAndLateCallsChangeNoCharge(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate memoryengine.Fate
@@ -293,7 +295,7 @@ func TestProcessWithoutNewsMakesNoCalls(t *testing.T) {
 		pass(time.Minute)
 		assert.Equal(t, calls, w.server.Total())
 		b := w.process().use(someKey)
-		b.bucket.Hold(w.now(), ms/2, 0) // it is over before the process knows the server's clock
+		b.bucket.Hold(w.now(), ms/2, 0) // this hold is over before the process knows the server's clock
 		pass(5 * time.Second)
 		require.Greater(t, w.server.Total(), calls)
 		calls = w.server.Total()
@@ -421,7 +423,8 @@ func TestHoldAppliesToAllProcessesAndIsOnlyExtended(t *testing.T) {
 	})
 }
 
-// A request has a permit, but still waits for the global limit, when another process learns of a hold.
+// A request has a permit, but still waits for the global limit, when another process learns of a hold. The hold must
+// apply to that request, too.
 func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -439,7 +442,8 @@ func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 	})
 }
 
-// Each of several 429s in a row makes the hold longer. A permit from before them is used after them, with success.
+// Each of several 429s in a row makes the hold longer. A permit from before the 429s is used after them, and the
+// request succeeds. The hold of the next 429 must be short again.
 func TestHoldsBecomeShortAgainAfterASuccessWithAnOldPermit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -468,7 +472,8 @@ func TestHoldsBecomeShortAgainAfterASuccessWithAnOldPermit(t *testing.T) {
 	})
 }
 
-// A manager reads the clock once before several calls. The session's clock has gone on since then.
+// A manager reads the clock once before several calls, and the session's clock goes on meanwhile. A granted request
+// must still be allowed to leave at the time that the manager has read.
 func TestAGrantedRequestMayLeaveAtTheTimeThatTheManagerHasRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
@@ -499,7 +504,7 @@ func TestLoanBringsAndReturnsAHold(t *testing.T) {
 	})
 }
 
-// No hold and no response holds a bucket for longer than a day.
+// No hold and no response may hold a bucket for longer than a day.
 func TestNoHoldLastsLongerThanADay(t *testing.T) {
 	respond := func(r ratelimits.Response) func(a *user) {
 		return func(a *user) {

@@ -24,8 +24,8 @@ func TestWindowKeepsItsLengthWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A window does not end early for a process that has not seen the clock before it was set, because another process has
-// ended the era.
+// The clock was set, and another process has ended the era because of that. So a window must not end early for a
+// process that has not seen the clock before it was set.
 func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, b := w.usedUp(8 * time.Second)
@@ -42,7 +42,7 @@ func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 }
 
 // All processes die, the server's clock is set back, and a new process starts. For a moment it knows states with times
-// by the earlier clock.
+// by the earlier clock. Even so it must not predict a long wait.
 func TestNewProcessAfterTheClockWasSetBackPredictsNoLongWait(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -60,8 +60,8 @@ func TestNewProcessAfterTheClockWasSetBackPredictsNoLongWait(t *testing.T) {
 	})
 }
 
-// The server's clock is set back while a process has a loan. The returned loan has no times by the earlier clock, which
-// would look like another step.
+// The server's clock is set back while a process has a loan. The loan that the process returns must contain no times by
+// the earlier clock, because these would look like another step.
 func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -78,7 +78,7 @@ func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 	})
 }
 
-// A fail-over to a machine with nearly the same clock costs nothing.
+// A fail-over to a machine with nearly the same clock must count neither as a loss nor as a step of the clock.
 func TestSmallStepOfTheClockIsNoLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -156,7 +156,7 @@ func TestPermitIsVoidAfterASuspension(t *testing.T) {
 	})
 }
 
-// A loan that is returned after a suspension keeps its charges, for one period at most.
+// A loan that is returned after a suspension must keep its charges, but for one period at most.
 func TestLoanThatIsReturnedAfterASuspensionKeepsItsCharges(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)
@@ -191,7 +191,7 @@ func TestLoanThatASuspensionEndsReportsNoTimes(t *testing.T) {
 		require.True(t, ok)
 		pass(100 * ms)
 		asleep = 4 * time.Second
-		w.step(asleep) // by the process's clock, the server's clock went on
+		w.step(asleep) // as the process sees it, the server's clock jumped ahead
 		a.bucket.Report(w.now(), permit, headers(1, 0, 8*time.Second, 1000))
 		a.lent = false
 		a.tell()

@@ -58,7 +58,7 @@ func TestClosedSessionHasNoPlacesAndLoans(t *testing.T) {
 	})
 }
 
-// Close ends within a second, also with many loans and whatever the server does.
+// Close must end within a second, also with many loans and whatever the server does.
 func TestCloseTakesASecondAtMost(t *testing.T) {
 	for name, breaks := range map[string]func(w *world){
 		"frozen": func(w *world) { w.server.SetFrozen(true) },

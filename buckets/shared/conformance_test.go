@@ -36,7 +36,7 @@ func memory(t *testing.T) server {
 	return m
 }
 
-// A manager that shares limits behaves like one that does not.
+// A manager that shares limits must behave like one that does not.
 func TestSharingManagerConforms(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -59,7 +59,8 @@ func TestSharingManagerConforms(t *testing.T) {
 	}
 }
 
-// Three managers, each of which gets every third request, behave like one manager.
+// Three managers, each of which gets every third request, must behave like one manager, except for the tests that are
+// left out.
 func TestSeveralManagersConformTogether(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -79,8 +80,9 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		// Managers do not share limits on fields and refusals of the edge. Requests are ordered within one manager
 		// only.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
-		// The shared state distinguishes the two kinds only by responses that arrive in time.
+		// Only responses that arrive in time show the shared state whether a bucket refills one place at a time.
 		limitertest.Without(limitertest.SlowRefill),
-		// A manager learns buckets, holds, hashes and the queue of the other managers with its calls, not at once.
+		// A manager learns with its next calls, not at once, what the other managers know of buckets, holds, hashes and
+		// the queue.
 		limitertest.Without(limitertest.OneMind))
 }

@@ -40,7 +40,7 @@ func TestDeadProcessThatFindsTheLimitCostsASessionTime(t *testing.T) {
 	})
 }
 
-// A permit is void when its process counts as dead, and stays void when the process is back.
+// A permit must be void when its process counts as dead, and stay void when the process is back.
 func TestPermitIsVoidWhenItsProcessCountsAsDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -81,7 +81,7 @@ func TestLoanOfADeadProcessEnds(t *testing.T) {
 	})
 }
 
-// A holder counts as dead for a moment between two of its beats. Its loan ends.
+// A holder of a loan counts as dead for a moment between two of its beats. Its loan must end.
 func TestLoanDoesNotOutliveItsHoldersLife(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
@@ -103,7 +103,8 @@ func TestLoanDoesNotOutliveItsHoldersLife(t *testing.T) {
 	})
 }
 
-// A response shows that the period is longer than known. The other processes know it even if the holder dies.
+// A response shows the holder of a loan that the period is longer than was known. The other processes must learn the
+// longer period even if the holder dies.
 func TestLongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -133,7 +134,7 @@ func TestLongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 	})
 }
 
-// The last call of a session shortens the session's own life, not that of the bucket's holder.
+// The last call of a session must shorten the session's own life, not that of another session that holds a loan.
 func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
@@ -156,7 +157,7 @@ func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 }
 
 // Thirty processes wait for a bucket of one request a second. Most of them make no calls, so the others have to ask
-// whether they are alive, once in three seconds.
+// whether they are alive, but must do so only once in three seconds.
 func TestManyWaitingProcessesAskSeldomWhetherTheOthersAreAlive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var all []*user
@@ -236,7 +237,7 @@ func (w *world) holderIsCutOff() (holder, other *user) {
 }
 
 // Process b finds that process a is dead, and stops needing its loan. When b needs the bucket again, a has come back
-// and has a new loan.
+// and has a new loan. Process b must ask for that loan and not take it.
 func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.holderIsCutOff()
@@ -260,7 +261,8 @@ func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	})
 }
 
-// Process b asks whether process a is alive. Process a has a new loan before b has the reply that a is dead.
+// Process b asks whether process a is alive. Process a has a new loan before b has the reply that a is dead. Process b
+// must not take the new loan.
 func TestNewLoanOfAProcessThatCountedAsDeadIsNotTaken(t *testing.T) {
 	for offset := time.Duration(0); offset < 1200*ms; offset += 50 * ms {
 		inWorld(t, func(w *world) {
@@ -288,7 +290,8 @@ func TestNewLoanOfAProcessThatCountedAsDeadIsNotTaken(t *testing.T) {
 	}
 }
 
-// After an outage, process b is back before the bucket's holder, which alone knows the limit.
+// After an outage, process b is back before the bucket's holder, which alone knows the limit. Process b must not take
+// the holder for dead.
 func TestHolderThatComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.holderIsCutOff()
@@ -320,7 +323,7 @@ func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
 }
 
 // The server goes back to a state in which a dead process has the bucket and the limit is not known. A process that
-// knows the limit waits for one period of it, not for the longest period.
+// knows the limit must wait for one period of that limit, not for the longest period.
 func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()

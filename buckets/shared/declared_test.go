@@ -29,7 +29,7 @@ func (u *user) answers() {
 	pass(10 * ms)
 }
 
-// gone removes all waiting requests, which would make calls all the time.
+// gone removes all waiting requests, because these would cause calls all the time.
 func gone(all ...*user) {
 	for _, u := range all {
 		u.mu.Lock()
@@ -40,8 +40,8 @@ func gone(all ...*user) {
 	pass(10 * ms)
 }
 
-// A declared limit is known from the first request on: all processes together send as many requests as it allows at
-// once, and no more in any period.
+// A declared limit is known from the first request on, so all processes together must send as many requests at once as
+// it allows, and no more in any period.
 func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{20 * time.Second, 10 * time.Minute, 24 * time.Hour} {
@@ -64,7 +64,7 @@ func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	}
 }
 
-// A 429 says nothing about a declared limit, so a loan does not end because of it.
+// A 429 says nothing about a declared limit, so the loan of such a limit must not end because of a 429.
 func TestLoanOfADeclaredLimitOutlivesA429(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -88,7 +88,8 @@ func TestLoanOfADeclaredLimitOutlivesA429(t *testing.T) {
 	})
 }
 
-// A process with a loan does not notice that the server has lost the limit, which may be lent to a second process.
+// A process with a loan does not notice that the server has lost the limit, so the limit may be lent to a second
+// process. The first loan must end within a minute.
 func TestDeclaredLimitThatIsLentTwiceIsOverrunForAMinuteAtMost(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -102,8 +103,8 @@ func TestDeclaredLimitThatIsLentTwiceIsOverrunForAMinuteAtMost(t *testing.T) {
 	})
 }
 
-// After a loss, the requests that living processes know stay charged. The other permits may be used soon, although the
-// period is a day.
+// After a loss, the requests that living processes know must stay charged. It must be possible to use the other permits
+// soon, although the period is a day.
 func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world){
@@ -147,7 +148,7 @@ func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	}
 }
 
-// A dead process's requests in flight count for a period, although no process uses the bucket meanwhile.
+// A dead process's requests in flight must count for a period, even if no process uses the bucket meanwhile.
 func TestRequestsOfADeadProcessCountForAPeriod(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -165,10 +166,10 @@ func TestRequestsOfADeadProcessCountForAPeriod(t *testing.T) {
 	})
 }
 
-// During an outage a process keeps to the declared limit, or to its share of it.
+// During an outage a process must keep to the declared limit, or to its share of the limit, depending on the policy.
 func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[shared.Outage][2]int{ // requests at once, and after a period
+	for policy, want := range map[shared.Outage][2]int{ // how many requests are sent at once, and after a period
 		shared.OutageWait: {0, 0}, shared.OutageShare: {0, 2}, shared.OutageFull: {4, 8},
 	} {
 		t.Run(policy.String(), func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestPermissionOfADeadProcessEnds(t *testing.T) {
 }
 
 // The server goes back to a time at which a process had the permission. That process is alive, but the result of its
-// request is known already.
+// request is known already. The permission must end, so that another process does not wait for it.
 func TestPermissionThatTheServerHasGoneBackToEnds(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a, b := w.probing()
@@ -130,7 +130,7 @@ func TestPermissionThatTheServerHasGoneBackToEnds(t *testing.T) {
 	})
 }
 
-// A permission lasts ten seconds. A hash that is found later is still reported.
+// A permission to discover must last ten seconds. A hash that is found later must still be reported.
 func TestPermissionLastsTenSeconds(t *testing.T) {
 	for name, askers := range map[string]int{"one process asks": 0, "new processes ask, too": 6} {
 		eachAtOnce(t, name, func(t *testing.T, w *world) {
@@ -215,8 +215,8 @@ func TestDiscoveryDuringAnOutage(t *testing.T) {
 	}
 }
 
-// A hash is reported when the server has what was known of its bucket at that time, although there is always more news
-// of a busy bucket.
+// A hash must be reported as soon as the server has what was known of its bucket when the hash was found. The report
+// must not wait for later changes of the bucket, because a busy bucket changes all the time.
 func TestHashIsReportedWhileItsBucketIsBusy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.contested()
@@ -245,8 +245,8 @@ func TestHashIsReportedWhileItsBucketIsBusy(t *testing.T) {
 	})
 }
 
-// A process that learns a hash finds the earlier requests in its bucket, even if the call that reports them is lost at
-// first.
+// A process that learns a hash must find the earlier requests charged in the hash's bucket, even if the first call that
+// reports them is lost.
 func TestHashIsReportedAfterTheRequestsInItsBucket(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()

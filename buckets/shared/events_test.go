@@ -26,7 +26,8 @@ func use(t *testing.T, m *buckets.RESTBucketManager) {
 	lease.Update(r)
 }
 
-// A manager sends one request a second, while its server has an outage, loses its state, and steps its clock.
+// A manager sends one request a second, while its server has an outage, loses its state, and steps its clock. The hook
+// must be called for each of these events, and not after Close.
 func TestHookIsCalledForEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
@@ -79,7 +80,7 @@ func TestHookIsCalledForEvents(t *testing.T) {
 	})
 }
 
-// Only the next event and Close wait for a slow hook.
+// Only the next event and Close may wait for a slow hook.
 func TestSlowHookDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)

@@ -17,8 +17,8 @@ import (
 
 const bucketKey = "rl2:{default}:b:0123456789abcdef/hash/1" // of someKey
 
-// A value that another program, or another version of the protocol, has stored at a key is an error that names the key.
-// The value is not replaced. When it is gone, requests continue.
+// Another program, or another version of the protocol, has stored a value at a key. Requests must fail with an error
+// that names the key, and the value must not be replaced. When the value is gone, requests must continue.
 func TestForeignValues(t *testing.T) {
 	const foreignType = "" // instead of a text
 	uses := map[string]func(p *process) (err func() error, served func() bool){
@@ -90,7 +90,8 @@ func useBucket(p *process) (err func() error, served func() bool) {
 	return u.bucket.Err, func() bool { return u.served(1) }
 }
 
-// A stored state with wrong bytes is an error of its bucket, or the bucket continues. No other bucket notices.
+// A stored state contains wrong bytes. Its bucket must fail with an error or continue, and no other bucket may be
+// affected.
 func TestDamagedStateStopsNoOtherBucket(t *testing.T) {
 	for _, wrong := range []byte{0, '7', 0xff} {
 		for place := range 40 {
@@ -180,7 +181,7 @@ func (g *garbler) Exchange(ctx context.Context, call *shared.Call) (*shared.Repl
 	return reply, nil
 }
 
-// A session continues whatever the server replies, and works again after the replies have become correct.
+// A session must continue whatever the server replies, and must work again when the replies are correct again.
 func TestGarbageInRepliesStopsNothing(t *testing.T) {
 	for seed := range uint64(12) {
 		inWorld(t, func(w *world) {

@@ -52,7 +52,8 @@ func TestLossOfStateInterruptsNoProcess(t *testing.T) {
 	})
 }
 
-// The first call after a loss comes from a new session that only listens for holds. It knows of no parts.
+// The first call after a loss comes from a new session that only listens for holds and knows of no parts. It must not
+// divide the limit, because the other sessions still have their parts.
 func TestListenerThatCallsFirstAfterALossDividesNothing(t *testing.T) {
 	atOnce(t, func(w *world) {
 		w.server.Decide(near)
@@ -78,7 +79,7 @@ func TestServerThatComesBackEmptyIsUsedSoon(t *testing.T) {
 		require.Zero(t, a.part()+b.part())
 		w.server.Flush()
 		w.server.SetDown(false)
-		// Each process may still have its part, and claims it within 1.5 s.
+		// Each process may still have its part, and must claim it within 1.5 s.
 		w.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
 		assert.LessOrEqual(t, most(time.Second, a, b), 50)
 	})
@@ -116,8 +117,9 @@ func TestGlobalLimitDuringAnOutage(t *testing.T) {
 	}
 }
 
-// During an outage changed is called once a second, because requests may have waited too long. A new Need at each of
-// these calls must not cause further ones: its call of the server fails at once.
+// During an outage changed is called once a second, because some requests may have waited too long. If each of these
+// calls makes a new Need, that must not cause further calls of changed, although the Need's call of the server fails at
+// once.
 func TestChangedIsCalledOnceASecondDuringAnOutage(t *testing.T) {
 	atOnce(t, func(w *world) {
 		var changed atomic.Int64
@@ -183,7 +185,8 @@ func TestDivisionOfAnEarlierTimeIsNotUsed(t *testing.T) {
 	})
 }
 
-// The reply that reports a session dead arrives after the message that shows that the session has come back.
+// The reply that reports a session dead arrives after the message that shows that the session has come back. No other
+// process may use the session's part.
 func TestSessionThatComesBackKeepsItsPart(t *testing.T) {
 	for late := 50 * ms; late < 450*ms; late += 50 * ms {
 		atOnce(t, func(w *world) {
@@ -224,7 +227,8 @@ func TestSessionThatClosesBeforeItsFirstCallDelaysNoProcess(t *testing.T) {
 	})
 }
 
-// The reply to the call that returns a part is lost, and new requests arrive before the call is repeated.
+// The reply to the call that returns a part is lost, and new requests arrive before the call is repeated. They must not
+// use the part, because another process may have it.
 func TestReturnedPartIsNotUsed(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a := w.sender(50)
@@ -250,7 +254,8 @@ func TestReturnedPartIsNotUsed(t *testing.T) {
 	})
 }
 
-// The server's clock is set and its state is lost before a session has ended the era because of the clock.
+// The server's clock is set and its state is lost before a session has ended the era because of the clock. That must
+// not cause endless calls, and waiting requests must be sent.
 func TestLossAfterAStepOfTheClockMakesNoLoop(t *testing.T) {
 	atOnce(t, func(w *world) {
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 10 * ms, After: 10 * ms} })

@@ -19,9 +19,9 @@ type holder struct {
 	global shared.Global
 	dead   bool
 	used   bool
-	had    bool          // has had a part, so it knows the division
+	had    bool          // the process has had a part, so it knows the division
 	late   time.Duration // end of the cut
-	parts  []int         // of the latest moments, a ring
+	parts  []int         // the parts of the latest moments, as a ring
 }
 
 // die ends a process without a report.
@@ -74,7 +74,7 @@ func drawSteps(t *rapid.T) []step {
 	}), 5, 40).Draw(t, "steps")
 }
 
-// Whatever happens, the parts of all processes that are valid within one second never exceed the limit together.
+// Whatever happens, the parts of all processes that are valid within one second must not exceed the limit together.
 func TestPartsNeverExceedTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.SampledFrom([]int{1, 2, 3, 10, 50}).Draw(rt, "limit")
@@ -92,7 +92,7 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 	})
 }
 
-// These schedules once gave a part twice.
+// In these schedules, a part was once given to two processes.
 func TestSchedulesWithALoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		trouble float64
@@ -101,7 +101,7 @@ func TestSchedulesWithALoss(t *testing.T) {
 		steps   []step
 	}{
 		// A call is late, the server loses its state, and its clock is set back. By that clock the call is not late,
-		// and it claims a part that its process has returned since.
+		// and the call claims a part that its process has returned since.
 		"late call": {0.02, 0x1a, 20, []step{ // whether the call is late depends on the order of goroutines
 			{"quiet", 0, 4, 2181}, {"join", 0, 1, 3}, {"need", 0, 76, 38}, {"need", 1, 3, 0}, {"join", 0, 1, 4000},
 			{"wait", 0, 1, 50}, {"flush", 0, 1, 14}, {"wait", 0, 1, 206}, {"clock", 0, 4, 286}, {"need", 0, 69, 3000},
@@ -241,7 +241,7 @@ func (s *schedule) lose(now time.Duration) {
 	s.known = now + 6*time.Second
 	for _, u := range s.users {
 		u.late = now
-		if u.used && !u.had { // it does not know the division
+		if u.used && !u.had { // the process does not know the division
 			u.die()
 		}
 	}

@@ -54,7 +54,8 @@ func TestNewProcessGetsItsFairPart(t *testing.T) {
 	}
 }
 
-// The first request of a burst calls the server at once. The requests right behind it get their part as soon.
+// The first request of a burst causes a call of the server at once. The requests right behind it must get their part
+// within milliseconds, but must not cause a call each.
 func TestNewProcessGetsItsFairPartForABurstThatBeginsWithOneRequest(t *testing.T) {
 	atOnce(t, func(w *world) {
 		old, young := w.twoSenders(50)
@@ -70,7 +71,8 @@ func TestNewProcessGetsItsFairPartForABurstThatBeginsWithOneRequest(t *testing.T
 	})
 }
 
-// Waiting requests leave without being sent, and their process sends nothing more. Another process needs the limit.
+// Waiting requests are cancelled, and their process sends nothing more. Another process that needs the limit must get
+// nearly all of it.
 func TestRequestsThatHaveLeftDoNotKeepTheirPart(t *testing.T) {
 	atOnce(t, func(w *world) {
 		old, young := w.twoSenders(50)
@@ -105,7 +107,8 @@ func TestNewProcessKnowsWhenItsPartComes(t *testing.T) {
 	})
 }
 
-// A process that starts, or starts again, sends its first requests at once, because some of the limit is always free.
+// A process that starts, or starts again, must be able to send its first requests at once, because some of the limit is
+// always free.
 func TestFirstRequestsOfAProcessDoNotWait(t *testing.T) {
 	for name, start := range map[string]func(w *world) (s *sender, requests int){
 		"beside a process that needs little": func(w *world) (*sender, int) {
@@ -305,8 +308,8 @@ func TestDivisionInUseDoesNotExpire(t *testing.T) {
 	})
 }
 
-// A hold applies to all processes, also to those without a limit. A shorter hold changes nothing, and the processes
-// report the hold again after the server has lost its state.
+// A hold must apply to all processes, also to those without a limit. A shorter hold must change nothing, and the
+// processes must report the hold again after the server has lost its state.
 func TestHoldAppliesToAllProcesses(t *testing.T) {
 	for _, limit := range []int{50, 0} {
 		atOnce(t, func(w *world) {
@@ -377,7 +380,8 @@ func TestHoldOfAProcessThatNeedsNothingIsReported(t *testing.T) {
 	})
 }
 
-// A message with a newer division arrives before the reply to a call that was sent at the same instant.
+// A message with a newer division arrives before the reply to a call that was sent at the same instant. That must not
+// count as a loss.
 func TestMessageThatOvertakesTheReplyToAGlobalCallIsNoLoss(t *testing.T) {
 	atOnce(t, func(w *world) {
 		late := lateReplies(w)

@@ -37,7 +37,8 @@ func (s *session) testBucket() *bucket {
 	return s.Bucket(Key{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 }
 
-// A process wanted an earlier loan of the bucket. Its want is still on the server when the bucket is lent again.
+// A process wanted an earlier loan of the bucket, and its request for that loan is still on the server when the bucket
+// is lent again. The new loan must not count as wanted.
 func TestWantOfAnEarlierLoanDoesNotEndTheNextOne(t *testing.T) {
 	for lent, wanted := range map[string]bool{"1.1": false, "1.2": true} {
 		s := newTestSession(t, clockwork.NewFakeClock())
@@ -48,7 +49,8 @@ func TestWantOfAnEarlierLoanDoesNotEndTheNextOne(t *testing.T) {
 	}
 }
 
-// The requests in flight of a session that the server reported dead stay in flight if it has come back since.
+// The server has reported a session dead, but the session has come back since. Its requests in flight must stay in
+// flight.
 func TestSessionThatComesBackKeepsItsRequests(t *testing.T) {
 	for name, back := range map[string]bool{"dead": false, "back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +84,7 @@ func TestSessionThatComesBackKeepsItsRequests(t *testing.T) {
 }
 
 // A dead session may have used a permit at the end of its life, because the request may have waited for the global
-// limit until then.
+// limit until then. So the permit must be charged from that time on.
 func TestPermitOfADeadSessionIsChargedAtTheEndOfItsLife(t *testing.T) {
 	granted, period := time.Hour, 10*time.Second
 	s := state{window: ratelimits.NewWindow(granted, ratelimits.State{Limit: 1, Period: period})}
@@ -104,8 +106,8 @@ func TestStateWithTheLargestCountsCanBeRead(t *testing.T) {
 	assert.Equal(t, most, read.members[0].waiting)
 }
 
-// A session knows the server's clock only roughly, because its first reply took long. Later times in a state do not
-// mean that the clock was set back.
+// A session knows the server's clock only roughly, because its first reply took long. Later times in a state must not
+// be taken to mean that the clock was set back.
 func TestRoughlyKnownClockWasNotSetBack(t *testing.T) {
 	s := newTestSession(t, clockwork.NewFakeClock())
 	now := time.Hour
@@ -145,7 +147,7 @@ func inEras(t *testing.T) *session {
 	return s
 }
 
-// A late reply of the earlier era does not change the era, even if its call was sent when the reply of the new era
+// A late reply of the earlier era must not change the era, even if its call was sent when the reply of the new era
 // arrived.
 func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	for name, sent := range map[string]time.Duration{"before": 9 * time.Second, "at the same time": 10 * time.Second} {
@@ -160,8 +162,8 @@ func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	require.EqualValues(t, 1, s.eraNumber())
 }
 
-// An era ends while a state of it is read. The state's times are not read by the new era's clock; the state only says
-// how long to hold the bucket.
+// An era ends while a state that was written in it is read. The times in that state must not be read by the new era's
+// clock. The state must only say how long to hold the bucket.
 func TestStateOfTheEarlierEraIsNotReadByTheNewClock(t *testing.T) {
 	s := inEras(t)
 	b := s.testBucket()
@@ -178,7 +180,7 @@ func TestStateOfTheEarlierEraIsNotReadByTheNewClock(t *testing.T) {
 	require.LessOrEqual(t, b.recalls.until, now+5*time.Second)
 }
 
-// Any list of numbers is no reply of the script, or a reply with bounded values.
+// Any list of numbers must be rejected as a reply of the script, or be read as a reply with bounded values.
 func TestAnyNumbersAreNoReplyOrABoundedReply(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

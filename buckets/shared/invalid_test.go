@@ -207,7 +207,7 @@ func (h half) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, e
 	return h.server.Exchange(ctx, call)
 }
 
-// A bucket is available although invalid responses cannot be counted.
+// A bucket must be available even while invalid responses cannot be counted.
 func TestBucketsDoNotDependOnTheSlotOfTheAddress(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.join(half{w.server}, realClock, shared.WithOutage(shared.OutageFail), shared.WithAddress("203.0.113.7"))
@@ -221,7 +221,8 @@ func TestBucketsDoNotDependOnTheSlotOfTheAddress(t *testing.T) {
 	})
 }
 
-// skewed is a cluster in which the node with the key of the address has another clock. It counts late calls.
+// skewed is a cluster in which the node with the key of the address has another clock. It counts the calls that are
+// late, and the calls to that node that say after which time they are late, which they must not.
 type skewed struct {
 	server
 	late *int
@@ -242,7 +243,7 @@ func (s skewed) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply,
 	return reply, err
 }
 
-// The clock of one node does not decide whether calls to another node are late.
+// The clock of one node must not decide whether calls to another node are late.
 func TestBucketsDoNotDependOnTheClockOfTheAddress(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := 0

@@ -23,8 +23,8 @@ func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 	return lent, needs
 }
 
-// A bucket moves between processes many times. Requests for loans that were returned are forgotten: calls do not become
-// longer, and there are no further calls about them.
+// A bucket moves between processes many times. Requests for loans that were returned must be forgotten, so that calls
+// do not become longer and no further calls are made about these loans.
 func TestRequestsForReturnedLoansAreForgotten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -71,7 +71,8 @@ func TestRequestsForLoansAreForgottenAfterTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// Other processes need many buckets of one process, which gets no messages. The replies to its beats name all of them.
+// Other processes need many buckets that are lent to one process, which gets no messages. The replies to its beats must
+// name all of these buckets.
 func TestBeatsNameAllLoansThatAreNeeded(t *testing.T) {
 	for name, several := range map[string]bool{"one process": false, "one process each": true} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
@@ -103,7 +104,8 @@ func TestBeatsNameAllLoansThatAreNeeded(t *testing.T) {
 	}
 }
 
-// Process q needs new loans of process p all the time. Process r needs one loan of p.
+// Process q needs new loans of process p all the time. Process r needs one loan of p, and p must learn of that within
+// three seconds.
 func TestProcessThatNeedsManyLoansDoesNotDelayAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)

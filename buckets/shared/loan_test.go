@@ -166,7 +166,7 @@ func TestReturnOfAUsedUpBucketWakesAProcessThatWaits(t *testing.T) {
 	})
 }
 
-// A loan that arrives after its bucket was closed is returned.
+// A loan that arrives after its bucket was closed must be returned.
 func TestLoanThatArrivesAfterItsBucketWasClosed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -199,7 +199,8 @@ func TestResponseBeforeALoanIsAcceptedCountsInTheLoan(t *testing.T) {
 	})
 }
 
-// A response arrives without a permit while the call that brings the loan is in progress.
+// A response to a request without a permit arrives while the call that brings the loan is in progress. The request must
+// count in the loan.
 func TestResponseDuringTheCallForALoanCountsInTheLoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
@@ -214,8 +215,8 @@ func TestResponseDuringTheCallForALoanCountsInTheLoan(t *testing.T) {
 	})
 }
 
-// In a leaky bucket, a request that is counted later gets a later reset. An earlier reset in a later response frees no
-// place.
+// In a leaky bucket, a request that is counted later gets a later reset. An earlier reset in a response that arrives
+// later must not free a place.
 func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -234,7 +235,8 @@ func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 	})
 }
 
-// A response in another process names the limit of a lent bucket. The holder returns the loan without a limit.
+// A response in another process names the limit of a lent bucket. The holder returns the loan without a limit. The
+// named limit must be kept.
 func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -249,8 +251,9 @@ func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 	})
 }
 
-// A process learns that a bucket is held or used up that is lent to another process, from a response or from its
-// manager. None of its own requests waits for the bucket. The holder hears it soon and sends nothing until then.
+// A bucket is lent to one process, the holder. Another process, of which no request waits for the bucket, learns from a
+// response or from its manager that the bucket is held or used up. The holder must learn that within two seconds, and
+// must send nothing more until the hold or the window ends.
 func TestHolderHearsWhatAnotherProcessLearnsOfTheBucket(t *testing.T) {
 	const wait = 6 * time.Second
 	inBucket := func(r ratelimits.Response) ratelimits.Response {
@@ -337,7 +340,7 @@ func TestLostReplyToTheReturnOfALoanChangesNothing(t *testing.T) {
 	})
 }
 
-// The replies to the first two calls after a long pause arrive in the other order. Both loans are valid.
+// The replies to the first two calls after a long pause arrive in reverse order. Both loans must be valid.
 func TestLoansThatArriveInAnotherOrderAreValid(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
@@ -379,7 +382,8 @@ func lateReplies(w *world) *atomic.Bool {
 	return late
 }
 
-// A message with a newer state arrives before the reply to a call that was sent at the same instant.
+// A message with a newer state arrives before the reply to a call that was sent at the same instant. That must not
+// count as a loss.
 func TestMessageThatOvertakesAReplyIsNoLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := lateReplies(w)

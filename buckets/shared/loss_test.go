@@ -56,8 +56,8 @@ func TestLoanOfALostStateIsReturned(t *testing.T) {
 	})
 }
 
-// The server loses its state while a process without a connection has a loan. A process that waits for the bucket still
-// knows of the loan.
+// The server loses its state while a process without a connection has a loan. A process that waits for the bucket must
+// still know of the loan.
 func TestProcessThatWaitsRemembersALoanAfterALoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -76,7 +76,7 @@ func TestProcessThatWaitsRemembersALoanAfterALoss(t *testing.T) {
 }
 
 // The server goes back to a state in which a bucket was lent to a session that has returned it since. The session is
-// alive, so only it can end that loan.
+// alive, so only the session can end that loan, and it must do so.
 func TestLoanThatTheServerHasGoneBackToEnds(t *testing.T) {
 	for name, closes := range map[string]bool{"returned": false, "closed": true} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
@@ -101,7 +101,8 @@ func TestLoanThatTheServerHasGoneBackToEnds(t *testing.T) {
 	}
 }
 
-// The same, while the session makes calls for another bucket all the time, and gets no messages.
+// The server goes back as in TestLoanThatTheServerHasGoneBackToEnds. The session must end the loan even if it makes
+// calls for another bucket all the time and gets no messages.
 func TestLoanThatTheServerHasGoneBackToEndsWithoutMessages(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.deaf(), w.deaf()
@@ -143,8 +144,8 @@ func TestShareCountsOtherProcessesAfterALoss(t *testing.T) {
 	})
 }
 
-// The server goes back to states of an earlier era, and the process that wrote them makes no calls. The states only say
-// how long to hold their buckets.
+// The server goes back to states of an earlier era, and the process that wrote them makes no calls. The states must
+// only say how long to hold their buckets.
 func TestEarlierEraDoesNotComeBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const key = "rl2:{default}:e"
@@ -184,7 +185,7 @@ func TestEarlierEraDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// Two processes know states that were lost when an era ended. That ends one era, not two.
+// Two processes know states that were lost when an era ended. Together they must end one era, not one each.
 func TestLossOfAnEarlierEraEndsOneEraOnly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const global = "rl2:{default}:g:bot"
@@ -209,7 +210,7 @@ func TestLossOfAnEarlierEraEndsOneEraOnly(t *testing.T) {
 	})
 }
 
-// A closing session makes many calls at the same time. Other sessions do not take them for a loss.
+// A closing session makes many calls at the same time. Other sessions must not take these calls for a loss.
 func TestClosingSessionEndsNoEra(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stays, closes := w.process().use(someKey), w.process()

@@ -129,7 +129,7 @@ func (f *managers) acquire(ctx context.Context, manager int, path string) *attem
 	return &attempt{true, err, time.Since(start)}
 }
 
-// start does the same in another goroutine.
+// start does the same as acquire, but in another goroutine.
 func (f *managers) start(ctx context.Context, manager int, path string) *attempt {
 	a := new(attempt)
 	f.Go(func() { *a = *f.acquire(ctx, manager, path) })
@@ -142,7 +142,8 @@ func within(d time.Duration) context.Context {
 	return buckets.ContextWithMaxWait(context.Background(), d)
 }
 
-// failedInOutage requires that the attempt failed after the time, its max wait, because of an outage.
+// failedInOutage requires that the attempt failed because of an outage, and after the given time, which is its max
+// wait.
 func (a *attempt) failedInOutage(t *testing.T, took time.Duration) {
 	t.Helper()
 	require.True(t, a.done)
@@ -234,7 +235,7 @@ func TestRequestThatWaitsForADiscoveryFailsInAnOutage(t *testing.T) {
 	})
 }
 
-// A request that does not wait fails within the time of a call, and at once when the outage is known.
+// A request that must not wait must fail within the time of a call, and at once when the outage is known.
 func TestRequestThatDoesNotWaitFailsDuringAnOutage(t *testing.T) {
 	const call = 400 * ms
 	withBoth(t, func(f *managers) {
@@ -274,7 +275,7 @@ func TestRequestThatDoesNotWaitFailsWithoutAGlobalPart(t *testing.T) {
 	}, shared.WithCallTimeout(400*ms))
 }
 
-// While requests come, a process checks once a second whether a foreign value was replaced by a correct one.
+// While requests arrive, a process must check once a second whether a foreign value was replaced by a correct one.
 func TestCorrectedValueIsNoticed(t *testing.T) {
 	for _, kind := range []string{"b", "e"} {
 		t.Run(kind, func(t *testing.T) {
@@ -428,7 +429,8 @@ func TestProcessThatStartsDuringAnOutageConnectsLater(t *testing.T) {
 	})
 }
 
-// A request joins the queue of all processes in time. Then slow responses delay each window a little.
+// A request joins the queue of all processes in time. Then slow responses delay each window a little. The request must
+// be rejected only if it would be much too late.
 func TestWaitingRequestIsRejectedOnlyIfItWouldBeMuchTooLate(t *testing.T) {
 	for trip, served := range map[time.Duration]bool{40 * ms: true, 100 * ms: false} {
 		t.Run(trip.String(), func(t *testing.T) {

@@ -127,8 +127,9 @@ func TestReturnedLoanIsKnownDuringAnOutage(t *testing.T) {
 	})
 }
 
-// A manager takes long in changed when an outage begins, so the outage is over before the next bucket's changed is
-// called.
+// When an outage begins, a manager takes so long in the changed callback of one bucket that the outage is over before
+// the next bucket's callback is called. Buckets that were taken in the outage must be returned, and all requests be
+// sent.
 func TestOutageThatIsOverBeforeAllBucketsNoticeIt(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFull} {
 		eachWorld(t, policy.String(), func(t *testing.T, w *world) {
@@ -165,7 +166,7 @@ func TestOutageThatIsOverBeforeAllBucketsNoticeIt(t *testing.T) {
 	}
 }
 
-// slow returns a user whose changed takes 300 ms during an outage.
+// slow returns a user whose callback for changes (changed) takes 300 ms during an outage.
 func slow(p *process, key shared.Key) *user {
 	return p.useWith(key, func(u *user) {
 		u.changed()
@@ -178,7 +179,7 @@ func slow(p *process, key shared.Key) *user {
 	})
 }
 
-// An outage begins while a beat returns a bucket's loan. The process takes the bucket for itself all the same.
+// An outage begins while a beat returns a bucket's loan. The process must take the bucket for itself all the same.
 func TestOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFull))

@@ -123,7 +123,7 @@ func (s *sender) need(now time.Duration, leaving int) {
 	}
 }
 
-// part returns the part that the sender may use now.
+// part returns the part of the limit that the sender may use now.
 func (s *sender) part() int {
 	now := s.now()
 	part, until := s.global.Part(now)

@@ -53,7 +53,8 @@ func TestStatsCountCallsByPurpose(t *testing.T) {
 	})
 }
 
-// When a manager is started again, its counters go on. Current values are those of the new session.
+// When a manager is started again, its counters must go on. Values that describe the present must be those of the new
+// session.
 func TestStatsOfEarlierSessionsAreAdded(t *testing.T) {
 	t.Parallel()
 	one := shared.Stats{Calls: map[string]shared.Calls{"swap": {Calls: 1, Errors: 1, Time: 1}}}
@@ -182,7 +183,7 @@ func TestStatsCountALossOfTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// A step of the server's clock is not counted as a suspension of the process, nor the other way round.
+// A step of the server's clock must not count as a suspension of the process, nor a suspension as a step of the clock.
 func TestStatsCountStepsOfTheClockAndSuspensions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)
@@ -239,7 +240,7 @@ func TestStatsCountOutages(t *testing.T) {
 			s := p.stats()
 			assert.InDelta(t, now, s.Outage.Seconds(), 1.1)
 			assert.Equal(t, now > 0, s.Outage > 0)
-			assert.InDelta(t, altogether, s.OutageTime.Seconds(), 1.1*float64(outages)) // it is noticed by the next beat
+			assert.InDelta(t, altogether, s.OutageTime.Seconds(), 1.1*float64(outages)) // up to a beat late
 			assert.EqualValues(t, outages, s.Outages)
 			assert.GreaterOrEqual(t, s.OutageTime, last)
 			last = s.OutageTime

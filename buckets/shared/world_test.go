@@ -30,7 +30,7 @@ type world struct {
 	processes []*process
 }
 
-// near is the fate of a call that takes a millisecond.
+// near makes each call take a millisecond.
 func near(string) memoryengine.Fate { return memoryengine.Fate{Before: ms / 2, After: ms / 2} }
 
 // inWorld runs a test in virtual time. A call takes a millisecond.
@@ -91,7 +91,7 @@ func (w *world) until(longest time.Duration, condition func() bool) time.Duratio
 	return w.now() - start
 }
 
-// fates gives the next calls with a purpose these fates. Other calls take no time.
+// fates gives the next calls for this purpose these fates, in their order. Other calls take no time.
 func (w *world) fates(purpose string, fates ...memoryengine.Fate) {
 	w.server.Decide(func(of string) memoryengine.Fate {
 		if of != purpose || len(fates) == 0 {
@@ -170,12 +170,12 @@ func (w *world) distant(trip time.Duration) {
 // link is the connection of one process to the server.
 type link struct {
 	server
-	late time.Duration // by how much replies come late
+	late time.Duration // how late replies arrive
 
 	mu      sync.Mutex
 	cut     bool
 	blocked chan struct{} // calls wait until it is closed; nil: they do not
-	most    int           // largest call: bytes of its values
+	most    int           // size of the largest call, in bytes of its values
 	calls   int
 	lives   int // how often calls have asked whether a session is alive
 }
@@ -188,7 +188,7 @@ func (l *link) called() int {
 	return l.calls
 }
 
-// largest returns the largest number of bytes of the values of a call, and forgets it.
+// largest returns the largest size of a call since it was last asked, in bytes of the call's values.
 func (l *link) largest() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -348,7 +348,7 @@ func (u *user) leave(n int) {
 	u.tell()
 }
 
-// adopt sends a request without a permit; its bucket becomes known afterwards.
+// adopt sends a request without a permit, as a manager does before it knows the request's bucket.
 func (u *user) adopt() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -428,7 +428,7 @@ func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.
 	}
 }
 
-// look tells the race detector that the test's earlier reads of a user happened before its later changes.
+// look tells the race detector that the test's earlier reads of a user happened before the user's later changes.
 func look() {
 	looked.Lock()
 	defer looked.Unlock()
@@ -436,7 +436,7 @@ func look() {
 
 var looked sync.Mutex
 
-// pass waits, and then until nothing runs.
+// pass lets a time pass, and then waits until all goroutines are blocked.
 func pass(d time.Duration) {
 	look()
 	time.Sleep(d)

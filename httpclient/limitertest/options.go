@@ -1,6 +1,10 @@
 package limitertest
 
-import "time"
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
 
 // Promise is a property that a simple limiter may lack.
 type Promise string
@@ -47,7 +51,7 @@ type settings struct {
 }
 
 const (
-	defaultGlobal     = 50 // Discord's documentation
+	defaultGlobal     = buckets.DefaultGlobalLimit
 	defaultThroughput = 0.8
 	// Headers are cut to whole milliseconds. A limiter may add 1 ms for that and 1 ms for its own rounding.
 	defaultTolerance  = 5 * time.Millisecond

@@ -19,6 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/httpclient/proxy"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // authorize is a Discord that knows one bot and all tokens that begin with "Bot valid".
@@ -159,7 +160,7 @@ func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
 		r, cancel := withCancel(newRequest(t, "GET", "/users/@me", ""))
 		time.AfterFunc(time.Second, cancel)
 		w.try(r)
-		time.Sleep(10 * time.Second)
+		time.Sleep(httpclient.DefaultAttemptTimeout - 5*time.Second)
 		assert.Equal(t, 1, w.handler.Transport().Manager().Stats().InFlight)
 		time.Sleep(6 * time.Second)
 		w.assertNoneLeft()
@@ -189,7 +190,7 @@ func TestInventedInteractionsStopNoBot(t *testing.T) {
 			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 		}
 		statuses := make(map[string]int)
-		for i := range 9500 {
+		for i := range ratelimits.DefaultInvalidLimit - buckets.DefaultInvalidMargin {
 			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
 			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
 		}

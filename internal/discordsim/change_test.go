@@ -45,7 +45,7 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 		name   string
 		change Change
 		// The limit is 5. old and new: how many requests the old and the new servers accept; after: how many are
-		// accepted later.
+		// accepted after the roll-out.
 		old, new, after int
 		hashes          []string
 	}{
@@ -71,7 +71,7 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 	}
 }
 
-// These are the verdicts while a change reaches one server after the other.
+// A change reaches one server after the other. Meanwhile the refusals must get these verdicts.
 func TestVerdictsInARollOut(t *testing.T) {
 	t.Parallel()
 	toOld, toNew := post, post

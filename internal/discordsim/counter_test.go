@@ -102,7 +102,7 @@ func TestNoCounterAcceptsMoreThanItsLimit(t *testing.T) {
 	})
 }
 
-// The times of a state are exact, and asking for a state does not change it.
+// The times of a state must be exact, and asking for a state must not change it.
 func TestStatesAreExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// These are the verdicts when the client may not know which bucket will count a request. Reading and writing messages
-// share a bucket.
+// Reading and writing messages share a bucket, and the client may not know which bucket will count a request. The
+// refusals must get these verdicts.
 func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	t.Parallel()
 	const path = "/channels/{id}/messages"
@@ -25,7 +25,7 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 		"read": by("GET", "/channels/1/messages"), "write": by("POST", "/channels/1/messages"),
 		"read2": by("GET", "/channels/2/messages"), "write2": by("POST", "/channels/2/messages"),
 	}
-	// Both operations are known in one channel, and writes have filled the bucket of another.
+	// Both operations are known in one channel, and writes have filled the bucket of another channel.
 	const full = "write@0 read@0 write2@100 write2@200 write2@300 "
 	for _, test := range []struct {
 		name  string
@@ -61,7 +61,7 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	}
 }
 
-// An answer that was made before a limit changed does not show the change, however late it is read.
+// An answer that was made before a limit changed must not count as showing the change, however late it is read.
 func TestOldAnswersDoNotDescribeANewLimit(t *testing.T) {
 	t.Parallel()
 	changes := []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}

@@ -72,8 +72,8 @@ func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	})
 }
 
-// A client takes the log for a fixed window until answers have shown that it is not one. From then on it keeps each
-// place for a period. This client must never be blamed.
+// A client takes a sliding log for a fixed window until answers have shown that it is not one. From then on it keeps
+// each place for a period. This client must never be blamed.
 func TestWhoeverBelievesInWindowsUntilToldOtherwiseIsNotToBlame(t *testing.T) {
 	t.Parallel()
 	refused := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A client sends seven messages at once into a bucket of five that it does not know yet.
+// A client sends seven messages to a bucket of five, one after the other, and does not heed the answers.
 func Example() {
 	server, err := discordsim.New(discordsim.Config{
 		Rules: []discordsim.Rule{{

@@ -45,7 +45,7 @@ func TestHiddenLimitsOnRoutesWithoutHeaders(t *testing.T) {
 	}
 }
 
-// A refusal by a hidden limit concerns only requests like the refused one.
+// A refusal by a hidden limit must tell the client only about requests like the refused one.
 func TestWhatARefusalByAHiddenLimitTells(t *testing.T) {
 	t.Parallel()
 	ten := Fixed(1, 10*second)

@@ -54,8 +54,8 @@ func TestIdealsByHand(t *testing.T) {
 		{"sliding, cold", far, []Work{{Quota: Sliding(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2400 * ms},
 		// 5 requests at 0 and then one every 0.2 s: the last of 7 at 1.4 s. The certain client loses 0.1 s only once.
 		{"leaky, saturated", far, []Work{{Quota: Leaky(5, second), Count: 12}}, 1500 * ms, 1600 * ms},
-		// With one place the bucket is always empty when the client is certain of it: 0.2 + 0.1 s for each of three
-		// requests.
+		// With one place, the bucket is always empty by the time at which the client is certain of that. So the first
+		// three requests take 0.2 + 0.1 s each.
 		{"leaky, one place", far, []Work{{Quota: Leaky(1, 200*ms), Count: 4}}, 700 * ms, 1000 * ms},
 
 		// 200 requests at 50 per second: at 0, 1, 2 and 3 s. Each bucket alone would need 1 s.
@@ -68,8 +68,8 @@ func TestIdealsByHand(t *testing.T) {
 		{"global limit in another phase",
 			Conditions{Global: Aligned(50, second, 250*ms)}, []Work{{Count: 100}}, 250 * ms, second},
 		{"exempt from the global limit", Conditions{}, []Work{{Count: 100, Exempt: true}}, 0, 0},
-		// The long work needs three windows. It gets five of the first fifty requests; as the last work it would take 4
-		// s.
+		// The long work needs three windows. It gets five of the first fifty requests. If it came last, it would take
+		// until 4 s.
 		{"a long bucket goes first",
 			Conditions{}, append(many(20, Work{Quota: Fixed(5, second), Count: 5}), Work{Quota: Fixed(5, second), Count: 15}),
 			2 * second, 2 * second},
@@ -133,7 +133,8 @@ func drawWork(t *rapid.T) Work {
 	}
 }
 
-// The plan for one bucket is run against that bucket: no request is refused, and none could have been sent sooner.
+// The plan for one bucket is run against that bucket. No request may be refused, and it must be impossible to send one
+// sooner.
 func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -158,7 +159,7 @@ func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	})
 }
 
-// Plans for several buckets are run against a world with that latency: no request is refused.
+// Plans for several buckets are run against a world with their latency. No request may be refused.
 func TestPlansAreNeverRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

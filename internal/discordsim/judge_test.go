@@ -182,8 +182,8 @@ func TestVerdictsOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// If a client is alone at the server and the server has no faults, every refusal by a bucket or the global limit is
-// avoidable.
+// If a client is alone at the server and the server has no faults, every refusal by a bucket or the global limit must
+// count as avoidable.
 func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -210,7 +210,7 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 }
 
 // obey returns the wait that an answer certainly asks for. On a 429 of the bucket itself, Retry-After names the time
-// until one place is free; otherwise only the reset does.
+// until one place is free. Otherwise only the reset names it.
 func obey(response *Response) (wait time.Duration) {
 	duration := func(seconds float64) time.Duration { return time.Duration(math.Ceil(seconds * float64(time.Second))) }
 	stated, told := statedRetry(response)

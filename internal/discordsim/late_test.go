@@ -32,7 +32,7 @@ func TestHeadersOfALateBucketSpeakAsIfItWerePunctual(t *testing.T) {
 	}
 }
 
-// Each place is late by itself; lateness does not add up from place to place.
+// Each place is late by itself, so the lateness must not add up from place to place.
 func TestPlacesOfALateLogComeBackOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]Quota{"sliding": Sliding(2, 2*second), "leaky": Leaky(2, 2*second)} {
@@ -74,7 +74,8 @@ func TestVerdictsOnLateness(t *testing.T) {
 		{"in flight at the same opening", rule(five), "0 100x4 5100x5", "late late late late late", 1},
 		{"more at one opening than the bucket holds", rule(five), "0 100x4 5100x6", "late late late late late own", 1},
 		{"as late as shown", one, "0! 5001! 5300! 10301! 10600! 15601!", "late tried latetold", 2},
-		// Two tries: the first needs one period since the refusal before, the second two periods.
+		// The client tries twice. The first try is excused after one period without a refusal, the second only after
+		// two.
 		{"tried less and less often", one, "0! 5001! 5300! 10301! 10600! 15900! 20901!", "late tried tried", 3},
 		{"tried with more than one request", rule(five), "0 100x4 5100 5350x5 10450x2", "late tried latetold", 2},
 		{"later than shown", becoming(300*ms, 600*ms), "0! 5001! 5300! 10600! 15900! 21200! 26500! 31800! 37100! 42400! " +
@@ -85,7 +86,7 @@ func TestVerdictsOnLateness(t *testing.T) {
 			"0! 5001! 5300! 61000! 66000! 120000! 125001!", "late tried", 2},
 		{"as late as if another client had taken the place", rule(Fixed(1, second).Late(1500*ms, 0)),
 			"0! 1001! 2500! 3501!", "others others", 0},
-		// Perhaps the window ended at 1 s, and another client's at 2.1 s.
+		// It is possible that the window ended at 1 s, and that another client's window ended at 2.1 s.
 		{"perhaps another client has taken the place", rule(Fixed(1, second).Late(300*ms, 0)),
 			"0/800/800 1801! 2100! 3101!", "late late", 2},
 		{"an answer shows that the window is over", rule(Fixed(2, second).Late(300*ms, 0)),
@@ -93,12 +94,12 @@ func TestVerdictsOnLateness(t *testing.T) {
 		{"the places of other clients", one, "others@0 5000 5300", "others", 0},
 
 		// If a client has seen places become free earlier than refusals had shown, it may send a whole batch at that
-		// time. The window of 10.8 s opens on time, and an answer shows that.
+		// time. After the window that begins at 10.8 s the bucket opens on time, and an answer shows that.
 		{"a batch after an early opening", Rule{Quota: five, Changes: []Change{
 			{At: 8 * second, Quota: punctualFive}, {At: 14 * second, Quota: five},
 		}}, "0x5 5100 5400x5 10750x5 15900x5 21000x5", "late tried tried tried tried tried", 2},
-		// A slow request leaves a place of a window until 10.45 s, really 10.75 s. Another request takes this place after
-		// the announced end, which looks as if the bucket had opened.
+		// A slow request leaves a place free in a window that is to end at 10.45 s and really ends at 10.75 s. Another
+		// request takes this place after the announced end, so it looks as if the bucket had opened.
 		{"a batch after what looks like an early opening", rule(Fixed(3, 5*second).Late(300*ms, 0)),
 			"0 100x2 5100 5400 5500 10450 10560x2", "late tried tried", 2},
 	} {

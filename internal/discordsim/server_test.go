@@ -286,7 +286,7 @@ func TestEqualArrivalsKeepTheirOrder(t *testing.T) {
 				_, _, err := ask(t.Context(), client, "GET", messagesURL, "", SequenceHeader, fmt.Sprint(i+1))
 				assert.NoError(t, err)
 			})
-			synctest.Wait() // the request has entered
+			synctest.Wait() // the server has the request
 		}
 		group.Wait()
 		assert.Zero(t, server.Report().Inversions)

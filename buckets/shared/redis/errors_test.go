@@ -10,7 +10,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Redis 7.0 names only the line of the command that it refuses to a script.
+// When Redis 7.0 refuses a command to a script, it names only the command's line. The error must name no command if
+// that line has several.
 func TestErrorNamesNoCommandIfTheLineHasSeveral(t *testing.T) {
 	t.Parallel()
 	for line, command := range map[string]string{

@@ -108,11 +108,12 @@ func TestOpenFailsIfTheEngineIsNotUsable(t *testing.T) {
 	}
 }
 
-// The replies are those of engines that this test cannot start.
+// The replies are those of engines that this test cannot start. Open must fail with the right error.
 func TestOpenFailsWithRepliesOfOtherEngines(t *testing.T) {
 	t.Parallel()
 	hello := "%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$5\r\nproto\r\n:3\r\n"
-	// one replies to one command with the given answer.
+	// one returns a function that replies with answer to the command with this name, and to the others that Open needs
+	// as Redis does.
 	one := func(name, answer string) func([]string) string {
 		return func(words []string) string {
 			switch command := strings.ToUpper(words[0]); {
@@ -306,7 +307,8 @@ func TestOpenFailsIfTheKeyOfTheAddressIsForeign(t *testing.T) {
 	}
 }
 
-// Two versions of the protocol use the same engine while a new version is rolled out.
+// Two versions of the protocol use the same engine while a new version is rolled out. Open must not touch the keys of
+// the other version.
 func TestOpenDoesNotTouchKeysOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)

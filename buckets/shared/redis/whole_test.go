@@ -53,8 +53,8 @@ func send(ctx context.Context, m *buckets.RESTBucketManager, discord *discordsim
 	return nil
 }
 
-// Managers do everything that they can do, on a cluster, which refuses scripts with keys in different slots, as a user
-// with only the documented permissions.
+// Managers share buckets, the global limit, discovery and the counts of invalid responses on a cluster, as a user with
+// only the documented permissions. No call may fail, although the cluster refuses scripts with keys in different slots.
 func TestManagersShareOverAClusterWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.NewCluster(t, 3, 0)

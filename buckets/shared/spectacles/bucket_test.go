@@ -18,7 +18,7 @@ import (
 func TestUnusedPermitIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.two()
-		// While no limit is known, the counter is deleted.
+		// While no limit is known, a permit that is given back must delete the counter.
 		for range 3 {
 			p.giveBack(p.mustAcquire())
 			synctest.Wait()
@@ -58,7 +58,7 @@ func TestCloseReturnsUnusedPermits(t *testing.T) {
 func TestPermitReturnsAfterHalfItsLease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(spectacles.WithLease(2 * time.Second))
-		bucket := p.session.Bucket(key, &ratelimits.Window{}, func() {}) // takes no permit by itself
+		bucket := p.session.Bucket(key, &ratelimits.Window{}, func() {}) // a bucket whose permits nobody takes
 		granted := func() bool {
 			_, ok := bucket.Next(p.now())
 			return ok
@@ -83,7 +83,7 @@ func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 		adopt()
 		synctest.Wait()
 		assert.Len(t, other.burst(9), 1)
-		// A request in flight is charged to the next window, too.
+		// A request in flight must be charged to the next window, too.
 		time.Sleep(1100 * time.Millisecond)
 		assert.Len(t, p.burst(9), 1)
 	})

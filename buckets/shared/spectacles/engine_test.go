@@ -23,7 +23,7 @@ func (e engine) Run(ctx context.Context, script *shared.Script, keys []string, a
 	return e.Do(ctx, command).AsIntSlice()
 }
 
-// The scripts work on a real engine as they do in memory.
+// The scripts must work on a real engine as they do in memory.
 func TestScriptsWorkOnARealEngine(t *testing.T) {
 	t.Parallel()
 	server := redistest.NewEngine(t)

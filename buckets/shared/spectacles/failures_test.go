@@ -126,7 +126,7 @@ func TestRequestOfTheNextWindowIsChargedThere(t *testing.T) {
 		w.set("limit", "5")
 		permits, stamp := p.burst(9), stamp(900*time.Millisecond)
 		require.Len(t, permits, 5)
-		time.Sleep(100 * time.Millisecond) // the round trip: the window may end that much earlier
+		time.Sleep(100 * time.Millisecond) // a round trip, by which the window may end earlier
 		p.answer(permits[:4], 900*time.Millisecond, stamp)
 		time.Sleep(870 * time.Millisecond)
 		p.report(permits[4], headers(4, 980*time.Millisecond, stamp+1000))

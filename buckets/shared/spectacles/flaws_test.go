@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The tests of this file show the flaws of the script of the Spectacles specification, and that this package does not
-// have them.
+// The tests of this file show the flaws of the script of the Spectacles specification (seed), and that this package
+// does not have them. The comments name the flaws.
 
 // eachSeed runs eachWorld with a client that follows the specification.
 func eachSeed(t *testing.T, name string, test func(t *testing.T, w *world, s *seed)) {
@@ -83,7 +83,7 @@ func TestResponsesWithoutHeadersStopNoClient(t *testing.T) {
 				p.report(p.mustAcquire(), response)
 			}
 			assert.Less(t, time.Since(start), time.Second)
-			// The same holds in a window with a known limit, at the latest at its end.
+			// In a window with a known limit, a request must get a permit at the end of the window at the latest.
 			p.learned()
 			for _, permit := range p.burst(5) {
 				p.report(permit, response)
@@ -102,7 +102,7 @@ func TestLostCountersDoNotRestart(t *testing.T) {
 		s.expire(time.Second)
 		w.engine.Redis.Del(route + ":remaining")
 		assert.Equal(t, 5, s.burst(9))
-		// The expiry of a later response has no effect without a counter.
+		// The expiry that a later response sets has no effect without a counter.
 		w.engine.Redis.Del(route + ":remaining")
 		s.expire(time.Second)
 		assert.Equal(t, 5, s.burst(9))
@@ -155,7 +155,7 @@ func TestLateResponsesChangeNoOtherWindow(t *testing.T) {
 	}
 }
 
-// 5: in the last millisecond of a window the script takes the expiry for none.
+// 5: in the last millisecond of a window the script takes the counter for one without an expiry.
 func TestTheLastMillisecondGrantsNothing(t *testing.T) {
 	almost := time.Second - time.Millisecond/2
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {

@@ -42,7 +42,8 @@ func (f fleet) run(t *testing.T) (share float64, refused int) {
 
 var usual = spread(10*time.Millisecond, 40*time.Millisecond)
 
-// slow is usual, but one request of 20 takes longer on its way in and out.
+// slow returns the latency usual, but makes one request of 20 take longer: by in on its way in, and by out on its way
+// out.
 func slow(in, out time.Duration) discordsim.Latency {
 	return discordsim.Latency{Draw: func(r *rand.Rand) (time.Duration, time.Duration) {
 		draw := func() time.Duration { return 10*time.Millisecond + time.Duration(r.Int64N(int64(30*time.Millisecond))) }
@@ -53,8 +54,8 @@ func slow(in, out time.Duration) discordsim.Latency {
 	}}
 }
 
-// A fleet sends nearly as many requests as the ideal client, and gets no 429s. Clients that follow the specification to
-// the letter cause 429s.
+// A fleet must send nearly as many requests as the ideal client, and get no 429s unless it shares the bucket with
+// clients that follow the specification to the letter, which cause 429s.
 func TestFleetIsNearTheIdeal(t *testing.T) {
 	long(t)
 	t.Parallel()

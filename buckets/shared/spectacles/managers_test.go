@@ -70,7 +70,7 @@ func TestManagersShareWithClientsOfSpectacles(t *testing.T) {
 	}
 }
 
-// Two routes with the same bucket hash have separate counters, as in other clients.
+// Two routes with the same bucket hash must have separate counters, as in other clients.
 func TestManagersCountEachRouteApart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		m := w.manager(0, spectacles.WithRoute(spectacles.ByMethodAndPath))

@@ -103,7 +103,8 @@ func TestVariablesOfOtherProxiesMeanTheSame(t *testing.T) {
 	c, err := parse(nil, io.Discard, io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, patience(5*time.Second), c.RequestTimeout)
-	assert.Equal(t, limits{50, map[string]int{"392827169497284619": 100, "227115752396685313": 80}}, c.GlobalLimit)
+	ofBots := map[string]int{"392827169497284619": 100, "227115752396685313": 80}
+	assert.Equal(t, limits{buckets.DefaultGlobalLimit, ofBots}, c.GlobalLimit)
 	assert.Equal(t, level(slog.LevelWarn), c.LogLevel)
 	t.Setenv("RATELIGHT_REQUEST_TIMEOUT", "7s")
 	c, err = parse([]string{"--log-level", "debug", "--global-limit", "60,1:70"}, io.Discard, io.Discard)
