@@ -106,8 +106,8 @@ func WithRealTime() Option {
 	return func(s *settings) { s.realTime = true }
 }
 
-// WithPause sets how long operations that need no time in a bubble may take in real time, 20 ms by default. A
-// shorter time counts as 20 ms. Set a longer time for a limiter that asks another process.
+// WithPause sets how long operations that need no time in a bubble may take in real time, 20 ms by default. A shorter
+// time counts as 20 ms. Set a longer time for a limiter that asks another process.
 func WithPause(d time.Duration) Option {
 	return func(s *settings) { s.pause = max(d, realPause) }
 }
