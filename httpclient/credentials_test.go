@@ -244,7 +244,7 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	})
 }
 
-// step is one request of a test. Its response has the status, and comes after the time takes.
+// step is one request of a test. Its response has this status, and arrives takes after the request was sent.
 type step struct {
 	path   string
 	takes  time.Duration

@@ -364,14 +364,14 @@ func (p play) blames() bool {
 	switch p.world {
 	case "one name": // no client can know which bucket will count a request
 		return false
-	case "lag": // unless it gets all responses, it cannot know by how much Remaining lags
+	case "lag": // a client that misses a response cannot know by how much Remaining lags
 		return p.cancelled+p.deadlines+p.troubles == 0
-	case "one hash": // unless it gets all responses, it cannot know that two routes share a channel's bucket
+	case "one hash": // a client that misses a response cannot know that two routes share a channel's bucket
 		return p.channels == 1 && p.cancelled+p.deadlines+p.troubles == 0
-	case "next place": // if it evicts a bucket at once, it loses the bucket's kind
+	case "next place": // a client that evicts a bucket at once forgets the bucket's kind
 		return p.cancelled+p.deadlines+p.troubles == 0 && p.poll > time.Minute && p.extreme != "collect all the time"
 	}
-	// If the client evicts buckets at once, it knows nothing when the next response is lost.
+	// A client that evicts buckets at once knows nothing of a bucket when the next response is lost.
 	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute &&
 		p.extreme != "collect all the time"
 }

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 const create = "POST /channels/{id}/messages"
 
-// message is the payload of a task. It sends one message to a channel.
+// message is the payload of a task that sends one message to a channel.
 type message struct {
 	Channel string `json:"channel"`
 	Content string `json:"content"`
@@ -73,7 +73,7 @@ func (quiet) Warn(...any)  {}
 func (quiet) Error(...any) {}
 func (quiet) Fatal(...any) { os.Exit(1) }
 
-// newServer returns a server with the given configuration, and the limiter's settings in it.
+// newServer returns a server with the given configuration, to which the limiter's settings are added.
 func newServer(address string, config asynq.Config, handler asynq.Handler,
 	options ...jobs.Option) (*asynq.Server, error) {
 	limiter, err := asynqlimit.New(options...)

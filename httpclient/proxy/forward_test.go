@@ -119,7 +119,7 @@ func TestItIsNoOpenProxy(t *testing.T) {
 	})
 }
 
-// A program may use the handler's transport without the handler.
+// The handler's transport must also serve a program that uses it without the handler.
 func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
