@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// deriving answers at once. Like http.Transport, it derives a context from the request's.
+// deriving is a transport below that answers at once. Like http.Transport, it derives a context from the request's.
 type deriving struct{}
 
 var plenty = http.Header{
@@ -32,8 +32,8 @@ func (deriving) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: plenty, Body: body, Request: r}, nil
 }
 
-// The test does not run with the race detector, which makes pools drop objects that then have to be allocated again. It
-// counts allocations, so it does not run in parallel with other tests.
+// The race detector makes pools drop objects, which then have to be allocated again, so this file is not built with it.
+// The test counts all allocations of the program, so it does not run in parallel with other tests.
 func TestATransportAllocatesLittle(t *testing.T) {
 	endless := func() (context.Context, context.CancelFunc) { return context.Background(), func() {} }
 	for _, c := range []struct {

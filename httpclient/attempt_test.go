@@ -108,13 +108,13 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 	type story struct {
 		answer   responder
 		deadline time.Duration
-		want     string // "": the body does not come
+		want     string // "": the body does not arrive
 	}
 	inBubbles(t, map[string]story{
-		"in time":                {answerSlowly(http.StatusOK, "done", time.Second), time.Hour, "done"},
-		"in time, of an error":   {answerSlowly(http.StatusBadRequest, "{}", time.Second), time.Hour, "{}"},
-		"too late":               {answerSlowly(http.StatusOK, "", 3*time.Second), time.Hour, ""},
-		"later than is demanded": {answerSlowly(http.StatusOK, "", 3*time.Second), time.Second, ""},
+		"in time":                 {answerSlowly(http.StatusOK, "done", time.Second), time.Hour, "done"},
+		"in time, of an error":    {answerSlowly(http.StatusBadRequest, "{}", time.Second), time.Hour, "{}"},
+		"too late":                {answerSlowly(http.StatusOK, "", 3*time.Second), time.Hour, ""},
+		"later than the deadline": {answerSlowly(http.StatusOK, "", 3*time.Second), time.Second, ""},
 	}, func(t *testing.T, c story) {
 		transport := newTransport(t, newScript(c.answer), httpclient.WithAttemptTimeout(2*time.Second))
 		sent := send(transport, newMessage(t).WithContext(within(t, c.deadline))).wait()
@@ -153,7 +153,8 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 	})
 }
 
-// The transport below asks the context for its state, but does not stop when the context ends.
+// The context of an attempt must say when it ends and that it has ended, even if the transport below only asks the
+// context for its state, and does not return when the context ends.
 func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		type key struct{}
@@ -191,7 +192,7 @@ func TestAnAttemptUnderWayAtTheCloseStillEndsAtItsTime(t *testing.T) {
 	})
 }
 
-// When an attempt is over, neither its context nor its timer may be kept in memory.
+// When an attempt is over, its context must have ended, and neither the context nor its timer may stay in memory.
 func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 	inBubbles(t, map[string]func(t *testing.T, body io.ReadCloser){
 		"read to the end": func(t *testing.T, body io.ReadCloser) {
@@ -209,7 +210,7 @@ func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "done"))
 			response := roundTrip(t, newTransport(t, below), getChannel(t).WithContext(parent(t)))
 			attempt := below.requests()[0].request.Context()
-			assert.NoError(t, attempt.Err(), "the body is still to be read")
+			assert.NoError(t, attempt.Err(), "the context must not end before the body has been read")
 			end(t, response.Body)
 			assert.ErrorIs(t, attempt.Err(), context.Canceled)
 		}
@@ -241,7 +242,8 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 	})
 }
 
-// url.Error calls Timeout of the error that the transport returns, not of an error that this one wraps.
+// An error for a deadline must itself have a method Timeout that returns true. url.Error calls Timeout of the error
+// that the transport returns, but not of the errors that it wraps.
 func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	ok, used := answer(http.StatusOK, ""), usedUp(1, time.Minute)
 	slowly, impatient := httpclient.WithAttemptTimeout(time.Second), httpclient.WithMaxRateLimit(time.Second)

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// tally adds the bytes that are read of all bodies to sum.
+// tally is a body that adds the bytes read from it to sum, which all bodies of a test share.
 type tally struct {
 	io.Reader
 	sum *atomic.Int64
@@ -34,8 +34,8 @@ func (c tally) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Uploads wait until their route is discovered. The part of their bodies that is read before is kept in memory, up to a
-// bound.
+// Uploads wait until their route is discovered. The parts of their bodies that are already read stay in memory, and all
+// parts together must not exceed a bound.
 func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	type story struct {
 		options []httpclient.Option
@@ -67,7 +67,7 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		synctest.Wait()
 		const ahead = 1 // a body of unknown length is read one byte further, to see whether it has ended
 		assert.LessOrEqual(t, sum.Load(), c.bound+int64(c.count)*ahead)
-		assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "fewer bytes are kept than there is room for")
+		assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "the bodies in memory must use most of the bound")
 		assert.Error(t, first.wait().err)
 		assertStatus(t, http.StatusOK, calls...)
 		require.Len(t, below.requests(), 1+c.count)
@@ -77,7 +77,7 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	})
 }
 
-// gate is a limiter that lets all requests leave at once, or none while it is shut.
+// gate is a limiter that grants all requests at once while it is open, and none while it is shut.
 type gate struct {
 	buckets.Unlimited
 	shut atomic.Bool
@@ -90,24 +90,26 @@ func (g *gate) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.
 	return g.Unlimited.AcquireRequest(ctx, r)
 }
 
-// assertRoom asserts that the transport keeps exactly so many bytes of bodies. The limiter must let no request leave.
+// assertRoom asserts that the transport has room in memory for exactly this many bytes of bodies. The limiter must
+// grant no request meanwhile.
 func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	all := &counted{Reader: strings.NewReader(strings.Repeat("a", bytes))}
 	first := send(transport, unreplayable(newMessage(t), all, int64(bytes)).WithContext(ctx))
 	synctest.Wait()
-	assert.Equal(t, bytes, all.read, "there is less room")
+	assert.Equal(t, bytes, all.read, "there must be room for all these bytes")
 	more := &counted{Reader: strings.NewReader("a")}
 	second := send(transport, unreplayable(newMessage(t), more, 1).WithContext(ctx))
 	synctest.Wait()
-	assert.False(t, more.ended, "there is more room") // the transport reads only the first byte of a body that it does not keep
+	// The transport reads only the first byte of a body that it does not keep, so it does not reach the end of this one.
+	assert.False(t, more.ended, "there must be no room for one more byte")
 	cancel()
 	assert.ErrorIs(t, first.wait().err, context.Canceled)
 	assert.ErrorIs(t, second.wait().err, context.Canceled)
 }
 
-// However a request ends, other bodies can use the memory of its body afterwards, and no more than that.
+// However a request ends, it must give the room of its body back exactly once, so that other bodies can use it.
 func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	const bound = 1000
 	full := func() io.Reader { return strings.NewReader(strings.Repeat("a", bound)) }
@@ -123,21 +125,21 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 		shut    bool
 	}
 	inBubbles(t, map[string]story{
-		"success":            {first: ok, content: full(), length: bound},
-		"of unknown length":  {first: ok, content: full(), length: -1},
-		"repeated":           {first: answer(http.StatusBadGateway, ""), content: full(), length: bound},
-		"refused":            {first: refuse("user", "1"), content: full(), length: bound},
-		"refused for long":   {first: refuse("user", "4000"), content: full(), length: bound},
-		"an error":           {first: fail(errors.New("no network")), content: full(), length: bound},
-		"too long":           {first: ok, content: io.MultiReader(full(), full()), length: -1},
-		"shorter than said":  {first: ok, content: strings.NewReader("a"), length: bound},
-		"longer than said":   {first: ok, content: full(), length: bound / 2},
-		"cannot be read":     {first: ok, content: io.MultiReader(full(), iotest.ErrReader(broken)), length: -1},
-		"panics":             {first: ok, content: panics{}, length: bound},
-		"a hook that panics": {first: ok, content: full(), length: bound, options: []httpclient.Option{panicking}},
-		"cancelled, read":    {first: ok, length: bound}, // the body is a pipe that stops halfway
-		"cancelled, waiting": {first: ok, content: full(), length: bound, shut: true},
-		"cancelled, sent":    {first: silence, content: full(), length: bound},
+		"success":                 {first: ok, content: full(), length: bound},
+		"of unknown length":       {first: ok, content: full(), length: -1},
+		"repeated":                {first: answer(http.StatusBadGateway, ""), content: full(), length: bound},
+		"refused":                 {first: refuse("user", "1"), content: full(), length: bound},
+		"refused for long":        {first: refuse("user", "4000"), content: full(), length: bound},
+		"an error":                {first: fail(errors.New("no network")), content: full(), length: bound},
+		"too long":                {first: ok, content: io.MultiReader(full(), full()), length: -1},
+		"shorter than its length": {first: ok, content: strings.NewReader("a"), length: bound},
+		"longer than its length":  {first: ok, content: full(), length: bound / 2},
+		"cannot be read":          {first: ok, content: io.MultiReader(full(), iotest.ErrReader(broken)), length: -1},
+		"panics":                  {first: ok, content: panics{}, length: bound},
+		"a hook that panics":      {first: ok, content: full(), length: bound, options: []httpclient.Option{panicking}},
+		"cancelled, read":         {first: ok, length: bound}, // the body is a pipe that stops halfway
+		"cancelled, waiting":      {first: ok, content: full(), length: bound, shut: true},
+		"cancelled, sent":         {first: silence, content: full(), length: bound},
 	}, func(t *testing.T, c story) {
 		limiter := new(gate)
 		limiter.shut.Store(c.shut)
@@ -165,7 +167,8 @@ type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("the body") }
 
-// Without a length the body would be chunked. That takes a few bytes more, and some servers refuse chunked uploads.
+// A body of unknown length that is read into memory must be sent with its length. It would otherwise be chunked, which
+// takes a few more bytes, and some servers refuse chunked uploads.
 func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	t.Parallel()
 	type received struct {
@@ -200,12 +203,13 @@ func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 			response := roundTrip(t, transport, r)
 			require.NoError(t, response.Body.Close())
 			assert.Equal(t, c.want, got, name)
-			assert.Equal(t, length, r.ContentLength, "the caller's request was changed")
+			assert.Equal(t, length, r.ContentLength, "the caller's request must not change")
 		}
 	}
 }
 
-// The transport below keeps a request, and so its body, until the response has been read.
+// The transport below keeps a request, and so its body, until the response has been read. Until then the memory of the
+// body must count against the bound.
 func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]func(*http.Response){

@@ -57,7 +57,7 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 		assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
 		assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
 
-		// The 429 was returned, but the next request waits as it asked.
+		// The 429 was returned to the caller, but the next request must still wait as long as the 429 says.
 		next := send(transport, newMessage(t))
 		assertStatus(t, http.StatusOK, next)
 		assertTook(t, time.Second, next.took)
@@ -103,8 +103,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A body that turns out to be empty still has trailers, which net/http sends only after a body. Without a body, HTTP/2
-// would never say that the request is complete.
+// A body that turns out to be empty can still have trailers. They must be sent, but net/http sends trailers only after
+// a body. Without a body, an HTTP/2 server would never learn that the request is complete.
 func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
 	t.Parallel()
 	for name, version2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
@@ -129,8 +129,8 @@ func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
 	}
 }
 
-// All bodies are closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
-// transport below closes the request bodies that it gets; the caller closes the response that it gets.
+// All bodies must be closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
+// transport below closes the request bodies that it gets, and the caller closes the response that it gets.
 func TestAllBodiesAreClosed(t *testing.T) {
 	ok, user, full := answer(http.StatusOK, "{}"), refuse("user", "1"), usedUp(1, time.Second)
 	subLimit := refusal429(`{"retry_after":1}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
@@ -222,7 +222,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		assert.Equal(t, c.status, status, "%v", err)
 		synctest.Wait()
 		requests.assertClosed(t)
-		assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
+		assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "not all bodies of responses were closed")
 	})
 }
 
@@ -230,7 +230,7 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		text := &counted{Reader: strings.NewReader("hello")}
 		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
-			assert.Equal(t, 1, text.read, "one byte is read to see that the source gives any")
+			assert.Equal(t, 1, text.read, "exactly one byte must be read, to see that the source gives bytes")
 			defer r.Body.Close()
 			content, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
@@ -273,11 +273,12 @@ func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
 		assertStatus(t, http.StatusOK, second)
 		assertTook(t, c.next, second.took)
 		assert.Len(t, below.requests(), 2)
-		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent does not count as lost")
+		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent must not count as lost")
 	})
 }
 
-// net/http would find a wrong length only after it has sent the body.
+// The transport must compare the length of a body in memory with the Content-Length before it sends the request,
+// because net/http notices a wrong length only after it has sent the body.
 func TestARequestThatFailsBeforehandIsNotSentAndItsBodyIsClosed(t *testing.T) {
 	closed := func(_ *testing.T, transport *httpclient.Transport, r *http.Request) *http.Request {
 		transport.Close()
@@ -299,10 +300,10 @@ func TestARequestThatFailsBeforehandIsNotSentAndItsBodyIsClosed(t *testing.T) {
 		want   string
 	}
 	inBubbles(t, map[string]story{
-		"closed":                 {closed, buckets.ErrClosed.Error()},
-		"cancelled":              {cancelled, context.Canceled.Error()},
-		"shorter than is said":   {with("1234"), "ContentLength=5 with Body length"},
-		"longer than it is said": {with("123456"), "ContentLength=5 with Body length"},
+		"closed":                  {closed, buckets.ErrClosed.Error()},
+		"cancelled":               {cancelled, context.Canceled.Error()},
+		"shorter than its length": {with("1234"), "ContentLength=5 with Body length"},
+		"longer than its length":  {with("123456"), "ContentLength=5 with Body length"},
 	}, func(t *testing.T, c story) {
 		below := newScript(answer(http.StatusOK, ""))
 		transport := newTransport(t, below)

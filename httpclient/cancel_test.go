@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// One request is cancelled after a second, while it waits for much longer. Two more requests wait behind it and must be
-// sent.
+// One request, which has to wait much longer than a second, is cancelled after a second. It must return at once, and
+// the two requests that wait behind it must be sent.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	slow := discordsim.Fault{Nth: []int{1}, Delay: 5 * time.Second}
 	slowBody := discordsim.Fault{Nth: []int{1}, BodyDelay: 5 * time.Second}
@@ -81,7 +81,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 		require.False(t, victim.over(), "the request should still wait")
 		cancel()
 		synctest.Wait()
-		require.True(t, victim.over(), "RoundTrip does not return")
+		require.True(t, victim.over(), "RoundTrip must return at once")
 		require.ErrorIs(t, victim.err, context.Canceled)
 
 		assertStatus(t, http.StatusOK, others...)
@@ -94,8 +94,8 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// Only the context ends a wait in the queue. The deprecated Request.Cancel ends an attempt, because http.Transport
-// obeys it.
+// The deprecated Request.Cancel must still end an attempt, because http.Transport obeys it. It does not end a wait in
+// the queue, which only the context does.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	inBubbles(t, map[string]discordsim.Fault{
 		"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute},
@@ -115,8 +115,8 @@ func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	})
 }
 
-// A client's timeout cancels the request's context. http.Client can also set the deprecated Request.Cancel, which the
-// transport leaves to the base.
+// The timeout of an http.Client must end a request in every phase. The client cancels the request's context, and may
+// also use the deprecated Request.Cancel, which the transport leaves to the base.
 func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	ok := answer(http.StatusOK, "")
 	never := answerSlowly(http.StatusTooManyRequests, "", time.Hour, "X-RateLimit-Scope: user", "Retry-After: 1")
@@ -125,11 +125,11 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	slowBody := everything(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{2}, BodyDelay: time.Minute})
 	failing := answer(http.StatusServiceUnavailable, "", "Retry-After: 3")
 	type story struct {
-		answers []responder // nil: the config counts
+		answers []responder // nil: the server answers as config says
 		config  discordsim.Config
 		sockets bool
 		ahead   bool // another request is in flight
-		pipe    bool // the request's body never comes
+		pipe    bool // the request's body never arrives
 	}
 	inBubbles(t, map[string]story{
 		"behind a request that is under way": {config: busy, ahead: true},

@@ -30,7 +30,8 @@ const (
 	brotli      = "\x8b\x00\x80{}\x03"
 )
 
-// refusalStory is a response, and whether its credential is not used again.
+// refusalStory is a request and its response. If stops is true, the response must stop the request's credential, which
+// means that the credential is not used for a time.
 type refusalStory struct {
 	request func(t *testing.T) *http.Request
 	status  int
@@ -88,7 +89,7 @@ func refusalStories() map[string]refusalStory {
 	} {
 		all["404, "+name] = refusalStory{request(c.method, c.path), http.StatusNotFound, c.body, nil, c.stops}
 	}
-	// A follow-up may come before Discord has processed the callback.
+	// These 404s stop nothing, because a follow-up can arrive before Discord has processed the callback.
 	for _, path := range []string{followUp, followUp + "/messages/@original", callback} {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPatch, http.MethodDelete} {
 			all["404, "+method+" "+path] = refusalStory{request(method, path), http.StatusNotFound, goneWebhook, nil, false}
@@ -202,7 +203,7 @@ func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 		assertStatus(t, http.StatusUnauthorized, send(transport, byID()))
 		assertStopped(t, transport, below, byID(),
 			httpclient.CredentialError{Route: "GET /webhooks/{webhook_id}", Status: 401, RetryAfter: 10 * time.Minute})
-		// On this route the bot's Authorization is not sent.
+		// This path has a token, so the bot's Authorization is not sent and does not stop the request.
 		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodPost, webhook, "{}")))
 	})
 }
@@ -231,8 +232,8 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
 }
 
-// net/http sends a header however its name is capitalized. So the token in it must have its own buckets, its own global
-// limit and its own 401s, and must be left out where the path has a token.
+// net/http sends an Authorization header however its name is capitalized. So the token of each spelling must have its
+// own buckets, global limit and 401s, and must not be sent if the path has a token.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(usedUp(1, time.Minute), usedUp(1, time.Minute), unauthorized, answer(http.StatusOK, "{}"))
@@ -279,7 +280,7 @@ func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 	})
 }
 
-// Many callers close an error's body unread, or read only a part. The transport must see the whole body even then.
+// Many callers close the body of an error unread, or read only a part. The transport must see the whole body even then.
 func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 	inBubbles(t, map[string]func(body io.ReadCloser){
 		"not at all":   func(io.ReadCloser) {},
@@ -328,8 +329,8 @@ func TestTheBodyOfA404ThatBreaksOffBreaksOffForTheCaller(t *testing.T) {
 	})
 }
 
-// encodings are what servers use when a request has an Accept-Encoding. net/http decodes gzip only if it has added that
-// header itself.
+// encodings are the Content-Encodings that servers use when a request has an Accept-Encoding. net/http decodes gzip
+// only if net/http itself has added that header.
 var encodings = map[string]func(io.Writer) io.WriteCloser{
 	"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
 	" X-GZIP": func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
@@ -366,7 +367,7 @@ func TestABodyCountsWhenItIsEncoded(t *testing.T) {
 			transport := newTransport(t, newScript(refusing))
 			first := send(transport, posting(t, 1))
 			assertStatus(t, http.StatusUnauthorized, first)
-			assert.Equal(t, raw, first.body, "the caller gets the encoded body")
+			assert.Equal(t, raw, first.body, "the caller must get the encoded body")
 			lookup(t, transport, posting(t, 1))
 
 			t.Log("# a page of a proxy stops nothing")
@@ -387,7 +388,7 @@ func TestABodyCountsWhenItIsEncoded(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			other := send(transport, getting(t, "/guilds/1/roles")).wait()
 			assertStatus(t, http.StatusOK, refused, other)
-			assert.Less(t, other.took, 100*time.Millisecond, "another route waited, so the 429 was taken for the edge's")
+			assert.Less(t, other.took, 100*time.Millisecond, "another route waited, so the 429 was taken for one of the edge")
 			assert.Less(t, refused.took, 400*time.Millisecond)
 
 			t.Log("# a 429 that is returned is as it came")
@@ -401,7 +402,8 @@ func TestABodyCountsWhenItIsEncoded(t *testing.T) {
 	}
 }
 
-// If the body's encoding is not known, status and headers decide. See also TestWhichResponsesStopACredential.
+// If the transport does not know the body's encoding, status and headers must decide. See also
+// TestWhichResponsesStopACredential.
 func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		header := []string{typeJSON, "Content-Encoding: br", via}

@@ -68,7 +68,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	}
 }
 
-// A request whose credential is not stopped keeps its place and its wait.
+// A waiting request whose credential is not stopped must keep its place in the queue and its wait.
 func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
@@ -87,8 +87,8 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	})
 }
 
-// The stop must also end waits outside the manager: the pause after a failure, and the pause after a 429 with another
-// limiter.
+// If a credential is stopped, this must also end the waits of its requests outside the manager: the pause after a
+// failure, and the wait after a 429 if the limiter is not a manager.
 func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	inBubbles(t, map[string]responder{
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
@@ -124,7 +124,7 @@ func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 	})
 }
 
-// A limiter or a hook may keep the context of a wait. The context must end with the wait.
+// A limiter or a hook can keep the context of a wait in memory. That context must end with the wait.
 func TestTheContextOfAWaitEndsWithIt(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		var kept context.Context

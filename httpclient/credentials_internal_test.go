@@ -27,7 +27,7 @@ func asking(t *testing.T, c *credentials, authorization, method, path string) *c
 	return &asking
 }
 
-// answeredWith records a response of Discord's with this status.
+// answeredWith records a response of Discord with this status.
 func (c *credential) answeredWith(status int) {
 	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}},
 		time.Now())
@@ -38,8 +38,8 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 	return asking(t, c, "", http.MethodPost, "/webhooks/1/token"+strconv.Itoa(i))
 }
 
-// A process that works with the tokens of many users meets new tokens all the time. The memory for them must be
-// bounded.
+// A process that works with the tokens of many users sees new tokens all the time. The memory for what is known of
+// tokens must be bounded.
 func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,11 +53,11 @@ func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 			invented := webhookPost(t, c, i)
 			invented.answeredWith(http.StatusUnauthorized)
 			require.LessOrEqual(t, c.known.Size(), maxCredentials)
-			require.Error(t, invented.check(), "the latest credential is known")
+			require.Error(t, invented.check(), "the latest credential must be known")
 		}
 		for i := range works {
 			s, ok := c.known.Load(c.idOf(CredentialAuthorization, fmt.Sprint("Bot ", i)))
-			require.True(t, ok, "credentials that work are evicted last")
+			require.True(t, ok, "credentials that work must be evicted last")
 			assert.EqualValues(t, time.Second, s.accepted.Load())
 		}
 	})
@@ -73,14 +73,14 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 		}
 		for i := range maxPlaces + 500 {
 			in(i).answeredWith(http.StatusUnauthorized)
-			require.Error(t, in(i).check(), "the latest credential is known")
+			require.Error(t, in(i).check(), "the latest credential must be known")
 		}
 		s := c.state(c.idOf(CredentialAuthorization, "Bot a"))
 		assert.Len(t, s.refused, maxPlaces)
 		time.Sleep(restTime)
 		require.NoError(t, in(1).check())
 		assert.Empty(t, s.refused)
-		assert.True(t, s.doubtful.Load(), "a refusal on another route would be the second")
+		assert.True(t, s.doubtful.Load(), "a refusal on another route must count as the second")
 		in(1).answeredWith(http.StatusOK)
 		assert.False(t, s.doubtful.Load())
 	})
@@ -116,8 +116,8 @@ type answering func(r *http.Request) *http.Response
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// A wait ends when it is granted, cancelled or cut off, or when its credential is stopped. Afterwards nothing of it may
-// be kept.
+// A wait ends when the request is granted, cancelled or cut off, or when its credential is stopped. Afterwards nothing
+// of the wait may stay in memory.
 func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 	t.Parallel()
 	base := answering(func(r *http.Request) *http.Response {

@@ -88,7 +88,7 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 	assertNoSecretIn(t, stopped, stopped.Error())
 }
 
-// assertRests asserts that the requests are stopped for the next ten minutes, and returns when these are over.
+// assertRests asserts that the requests are stopped for the next ten minutes. It returns when that time has passed.
 func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request,
 	stopped httpclient.CredentialError) {
 	t.Helper()
@@ -100,7 +100,7 @@ func assertRests(t *testing.T, transport *httpclient.Transport, below *script, r
 	time.Sleep(time.Second)
 }
 
-// lookup sends a request that must not leave, and returns the error.
+// lookup calls RoundTrip with a request that must be stopped, and returns its error.
 func lookup(t *testing.T, transport *httpclient.Transport, r *http.Request) *httpclient.CredentialError {
 	t.Helper()
 	return errorAs[*httpclient.CredentialError](t, send(transport, r).wait().err)
@@ -154,7 +154,7 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 		}
 		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
 		assertRests(t, transport, below, elsewhere, stopped)
-		// There was no success since, so one 401 is enough, also on the route of the latest one.
+		// There was no success since, so one more 401 is enough, even on the route of the latest 401.
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, c.refused[len(c.refused)-1])))
 		below.answers = answers(answer(http.StatusOK, "{}"))
 		for _, authorization := range []string{"Bot replacement", ""} {
@@ -165,7 +165,8 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 	})
 }
 
-// Discord has separate limits for deleting messages of different ages. A missing permission concerns all of them.
+// Discord has separate limits for deleting messages of different ages. But 401s to deletions in one channel must not
+// count as 401s on several routes, which would stop the Authorization everywhere.
 func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		time.Sleep(26 * 365 * 24 * time.Hour) // the bubble's clock starts in 2000, before Discord's first snowflakes
@@ -194,8 +195,8 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 	}
 	inBubbles(t, map[string]story{
 		"one after the other": {false, 10_000, nil, 2},
-		"together":            {true, 2000, nil, 4}, // one more request may leave after each 401 until its body has been read
-		// 51 is what the global limit lets leave before the first response.
+		"together":            {true, 2000, nil, 4}, // until a 401's body has been read, one more request can be sent
+		// The global limit admits 51 requests before the first response.
 		"together, in buckets": {true, 2000, limitHeaders(roomLeft, "X-RateLimit-Reset-After: 5"), 51},
 	}, func(t *testing.T, c story) {
 		below := newScript(answer(http.StatusUnauthorized, noSuchToken, c.header...))
@@ -237,20 +238,21 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 		}
 		stats := transport.Manager().Stats()
 		assert.EqualValues(t, 1, stats.Responses[ratelimits.ClassOK], "answers")
-		assert.Zero(t, stats.Lost, "the server has counted nothing")
+		assert.Zero(t, stats.Lost, "the server has not counted the request")
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/channels/1")))
 		assert.True(t, lookup(t, transport, posting(t, 1)).Everywhere, "there was no success between the two 401s")
 	})
 }
 
-// step is one request of a test. Its response has the status, and comes after the time takes.
+// step is one request of a test. Its response has this status, and arrives takes after the request was sent.
 type step struct {
 	path   string
 	takes  time.Duration
 	status int
 }
 
-// sendAll sends one request each second, and waits for the last response. Later requests succeed.
+// sendAll sends the requests of the steps, one each second, and waits for the last response. Requests that are sent
+// afterwards succeed.
 func sendAll(t *testing.T, steps []step) (transport *httpclient.Transport) {
 	t.Helper()
 	var script []responder
@@ -363,7 +365,7 @@ func TestAResetLiftsAPlaceToo(t *testing.T) {
 		transport := newTransport(t, newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}")))
 		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
 		transport.ResetCredential(bad)
-		// It counts as the first 401 again: the reset has cleared the count.
+		// The next 401 counts as the first one, because the reset has cleared the count.
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
 		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
 	})
@@ -411,6 +413,6 @@ func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
 		transport.LiftHolds()
 		assert.Equal(t, 1, limiter.times)
 		assertStatus(t, http.StatusOK, all()...)
-		newTransport(t, below).LiftHolds() // the limiter is a manager here
+		newTransport(t, below).LiftHolds() // the limiter of this transport is a manager, which also has LiftHolds
 	})
 }

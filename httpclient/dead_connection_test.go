@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// http2Network has connections that can go silent: then nothing arrives, and writes are lost or block until the
-// connection is closed.
+// http2Network has connections that can become silent. On a silent connection nothing arrives, and writes are lost or
+// block until the connection is closed.
 type http2Network struct {
 	base   *http.Transport
 	blocks bool // whether the writes of a silent connection block
@@ -75,7 +75,7 @@ func (n *http2Network) dials() int {
 	return len(n.connections)
 }
 
-// silence makes all connections that are open now silent.
+// silence makes all currently open connections silent.
 func (n *http2Network) silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,7 +116,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 			assertStatus(t, http.StatusOK, next)
 			assert.Less(t, next.took, time.Second)
 			assert.Equal(t, 2, n.dials())
-			assert.GreaterOrEqual(t, got, 3, "the caller's trace is called, too")
+			assert.GreaterOrEqual(t, got, 3, "the caller's trace must be called, too")
 		}
 	})
 }
@@ -130,7 +130,7 @@ func beginOnly(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The connection may also go silent in the middle of a response.
+// A connection that becomes silent in the middle of a response must not be used again, either.
 func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, beginOnly)
@@ -142,8 +142,8 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 	})
 }
 
-// A server is slow with one request. Its timeout must not break other requests on the same connection, whether they
-// make progress or have not waited long.
+// A server is slow with one request, whose attempt therefore times out. The timeout must not break other requests on
+// the same connection that make progress or have not waited long.
 func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 	type story struct {
 		dial     time.Duration // time to open a connection, which does not count as silence
@@ -151,7 +151,7 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 		idle     time.Duration // pause before the first request
 		before   time.Duration // a message is sent this long before the slow request, 0: none
 		after    time.Duration // messages are sent this long after the slow request
-		messages int           // number of them, one each second
+		messages int           // number of messages after the slow request, one each second
 		takes    time.Duration // time that the server takes for a message
 		deadline time.Duration // deadline of each message's context, 0: none
 		own      time.Duration // attempt timeout of the slow request, 0: the default
@@ -209,15 +209,15 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 		}
 		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
 		assertStatus(t, http.StatusOK, messages...)
-		time.Sleep(time.Minute) // a second dial would end in this time
+		time.Sleep(time.Minute) // a second dial would end within this time
 		if !c.unused {
 			assert.Equal(t, 1, n.dials())
 		}
 	})
 }
 
-// The default base detects a dead connection by itself, even without an attempt timeout. It is a clone of
-// http.DefaultTransport, which the test replaces, so the test does not run in parallel with others.
+// The default base must detect a dead connection even without an attempt timeout. It is a clone of
+// http.DefaultTransport. The test replaces that variable, so it does not run in parallel with other tests.
 func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	before := http.DefaultTransport
 	defer func() { http.DefaultTransport = before }()
@@ -232,12 +232,12 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		assertStatus(t, http.StatusOK, second)
 		assert.InDelta(t, 20.5, second.took.Seconds(), 0.5, "15 s until a ping, 5 s for its answer, and a pause")
 		assert.Equal(t, 2, n.dials())
-		assert.Nil(t, n.base.HTTP2, "the caller's transport is not changed")
+		assert.Nil(t, n.base.HTTP2, "the caller's transport must not change")
 	})
 }
 
-// Each request waits only for a short time, and another follows at once. Together they must show that the connection is
-// dead.
+// Each request waits only for a short time, and another one follows at once. Their timeouts together must show that the
+// connection is dead.
 func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
@@ -260,7 +260,8 @@ func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	})
 }
 
-// When a response is closed, net/http tells the server and waits for that write.
+// When a response is closed, net/http tells the server and waits for that write. On a dead connection Close must still
+// return.
 func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, beginOnly)
@@ -273,7 +274,7 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	})
 }
 
-// HTTP/3 clients of quic-go pass connections to httptrace that panic when they are closed.
+// forbidden is like the connections that HTTP/3 clients of quic-go pass to httptrace: its Close panics.
 type forbidden struct{ net.Conn }
 
 func (forbidden) Close() error { panic("connection operation prohibited") }

@@ -45,7 +45,8 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 	late := func(delay time.Duration) responder {
 		return answerWith(http.StatusForbidden, func() io.ReadCloser { return stall(delay, strings.NewReader(long)) })
 	}
-	// A response looks like a refusal by its headers, and its body shows a failure of the server.
+	// doubtful takes a response with Retry-After for a refusal, unless its body is known and shows a failure of the
+	// server.
 	doubtful := func(status int, header http.Header, body []byte) ratelimits.Response {
 		r := ratelimits.Response{Status: status}
 		if header.Get("Retry-After") != "" && (body == nil || string(body) == "busy") {
@@ -63,7 +64,7 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 		status  int // status and body of the response that the caller gets
 		body    string
 		took    time.Duration
-		read    int // how often the dialect reads a response, 0: any number
+		read    int // number of calls of the dialect; 0: any
 	}
 	inBubbles(t, map[string]story{
 		"by its headers":               {answer: busyWith(http.StatusTeapot), status: 200, body: "{}", took: wait},
@@ -102,7 +103,7 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 		assert.True(t, c.body == r.body, "%d of %d bytes", len(r.body), len(c.body))
 		assert.InDelta(t, c.took, r.took, float64(125*time.Millisecond))
 		if c.read > 0 {
-			assert.Equal(t, c.read, reads, "once for each response")
+			assert.Equal(t, c.read, reads, "the dialect must read each response this often")
 		}
 	})
 }

@@ -17,17 +17,18 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// discord returns a fake Discord. Each channel takes one message an hour.
+// discord returns a fake Discord with a limit of one request an hour for each route and channel.
 func discord() *discordtest.Server {
 	return discordtest.NewServer(nil, discordtest.Window("*", 1, time.Hour))
 }
 
-// standIn sends requests for Discord to the fake server. For Discord itself you need no such option.
+// standIn returns an option that sends requests for Discord to the fake server. For Discord itself you need no such
+// option.
 func standIn(server *discordtest.Server) httpclient.Option {
 	return httpclient.WithBase(server.Client().Transport)
 }
 
-// Put the transport into anything that takes an *http.Client; it then keeps to the limits.
+// Give anything that takes an *http.Client a client with the transport. Its requests then keep to the limits.
 func Example() {
 	server := discord()
 	defer server.Close()
@@ -73,7 +74,7 @@ func ExampleWithMaxRateLimit() {
 	// not sent: GET /channels/{channel_id}/messages has to wait for about 1h0m0s
 }
 
-// Before a program ends, it lets waiting requests be sent for ten seconds at most.
+// Before a program ends, it waits at most ten seconds for the requests that it has already made.
 func ExampleTransport_Shutdown() {
 	server := discord()
 	defer server.Close()
@@ -159,7 +160,8 @@ func ExampleTransport_maxWait() {
 	// somebody is typing already
 }
 
-// A proxy that forwards to Discord has Discord's limits. The transport counts its requests in the same buckets.
+// A proxy that forwards to Discord has Discord's limits, so the transport must count requests to the proxy in the same
+// buckets.
 func ExampleWithHosts() {
 	proxy := discordtest.NewServer(nil, discordtest.Window("list_messages", 1, time.Hour).Bucket("abcd1234"))
 	defer proxy.Close()
@@ -183,7 +185,8 @@ func ExampleWithHosts() {
 	// Output: abcd1234 1
 }
 
-// The errors of http.Client contain the whole address. Redact removes the webhook's token before you log one.
+// The errors of http.Client contain the whole address. Redact removes the webhook's token from an error before you log
+// it.
 func ExampleRedact() {
 	transport := httpclient.NewTransport()
 	client := &http.Client{Transport: transport}

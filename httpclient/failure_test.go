@@ -47,7 +47,7 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 		"no TLS":                                tls.RecordHeaderError{Msg: "not TLS", Conn: new(net.TCPConn)},
 		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
 		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.UnknownAuthorityError{}},
-		"an address that is none":               badURL,
+		"an invalid address":                    badURL,
 		"an invalid port":                       &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
 		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},
 		"an address that cannot be parsed":      &net.ParseError{Type: "IP address", Text: "1.2.3"},
@@ -69,8 +69,8 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 	}
 }
 
-// While a network comes up or goes down, resolvers say "no such host" although Discord's hosts exist. A damaged TLS
-// record in the middle of a connection means that the connection is broken.
+// The transport must repeat a request after a temporary error. While a network comes up or goes down, resolvers say "no
+// such host" although Discord's hosts exist. A damaged TLS record means that the connection is broken.
 func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	inBubbles(t, map[string]error{
 		"no such host": &net.OpError{
@@ -86,7 +86,8 @@ func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	})
 }
 
-// net/http refuses to send these requests, with the given texts.
+// net/http refuses to send these requests, with the given texts. The transport must do the same at once, without using
+// a permit.
 func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 	type story struct {
 		change func(*http.Request)
@@ -119,7 +120,7 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 		}
 		assert.EqualValues(t, 3, count.Load())
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		for range 2 { // the bucket is known and used up now
+		for range 2 { // afterwards the bucket is known and used up
 			r := getChannel(t)
 			r.Method = http.MethodPut
 			c.change(r)
@@ -129,7 +130,8 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 	})
 }
 
-// The transport below may have a registered protocol for a scheme other than http and https.
+// The transport below may have a registered protocol for a scheme other than http and https. Requests with such a
+// scheme must be repeated like others.
 func TestARequestOfARegisteredSchemeIsRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		registered := newScript(fail(io.ErrUnexpectedEOF), answer(http.StatusOK, "done"))
@@ -158,7 +160,7 @@ func TestAServerThatIsNotTrustedIsAskedOnce(t *testing.T) {
 	}
 }
 
-// HTTP/2 does not allow some headers that HTTP/1 allows.
+// HTTP/2 does not allow some headers that HTTP/1 allows. A request with such a header must fail without a retry.
 func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -25,8 +25,8 @@ const (
 	hideAndAuthorize
 )
 
-// FuzzTransportResponse looks for a response that makes a request panic, never end, or leave something behind. The
-// first attempts get that response, later ones succeed.
+// FuzzTransportResponse looks for a response that makes a request panic, never end, or leave a body open or a lease
+// held. The first attempts get that response, later ones succeed.
 func FuzzTransportResponse(f *testing.F) {
 	for _, status := range []int{0, -1, 101, 200, 202, 204, 304, 401, 403, 404, 429, 500, 503, 529, 999} {
 		f.Add(status, "", []byte(nil), uint8(1), uint8(0))
@@ -120,7 +120,7 @@ func (a *fuzzedAnswer) check(t *testing.T) {
 		t.Errorf("%d responses, of which %d were closed", opened, closed)
 	}
 	if most := 2 * (a.times + 2); a.sent > most {
-		t.Errorf("sent %d times, though all is well after %d", a.sent, a.times)
+		t.Errorf("sent %d times, although only the first %d attempts do not succeed", a.sent, a.times)
 	}
 }
 
@@ -169,7 +169,7 @@ func (a *fuzzedAnswer) look(t *testing.T, response *http.Response) {
 		t.Errorf("status %d became %d", a.status, response.StatusCode)
 	}
 	if err == nil && a.has(bodyBreaksOff|bodyNeverEnds) {
-		t.Error("a body that breaks off came to an end")
+		t.Error("a body that breaks off ended without an error")
 	}
 	if err != nil && !a.has(bodyBreaksOff|bodyNeverEnds) {
 		t.Errorf("a whole body broke off: %v", err)

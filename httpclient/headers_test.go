@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A token that was read from a file may end in a line break. An Authorization that is not sent must not fail the
-// attempt.
+// A token that was read from a file may end in a line break. If the path has a token, the Authorization is not sent, so
+// an invalid one must not make the request fail.
 func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -38,7 +38,8 @@ func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 	})
 }
 
-// Old versions of http.Client copied all headers on a redirect, and net/http sends some under two spellings.
+// The transport must remove secrets from redirects to another host. Old versions of http.Client copied all headers on a
+// redirect, and net/http sends some headers under two spellings.
 func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 	t.Parallel()
 	secrets := []string{
@@ -94,7 +95,8 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 	}
 }
 
-// In a login, an application redirects to another server, and needs its own cookie when the browser comes back.
+// In a login, an application redirects to another server. When the browser is redirected back, the application needs
+// its own cookie, so the transport must not remove it.
 func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 	t.Parallel()
 	for _, login := range []string{"https://login.example", "https://discord.com"} {
@@ -122,7 +124,8 @@ func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 	}
 }
 
-// Basic is for a proxy: http.Client makes such a header from a name and a password in the URL.
+// If the path has a token, the Authorization must not be sent, unless its scheme is Basic. Such a header is for a
+// proxy: http.Client makes it from a name and a password in the URL.
 func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 	const basic = "Basic dXNlcjpwYXNzd29yZA=="
 	type story struct {
@@ -162,8 +165,9 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 
-// The second redirect stays on its host, but the secrets were not meant for that host. http.Client copies the headers
-// of the first request for each redirect. The transports of many tests return redirects that do not name their request.
+// The first redirect leads to another host, the second stays there. The secrets were not meant for that host, but
+// http.Client copies the headers of the first request for each redirect, so the transport must remove them again. In
+// many programs' tests, a transport returns redirects that do not name their request.
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	type story struct {
 		host   string

@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A hook that reports errors into a channel may use the same bucket as the failed request.
+// A hook that reports errors in a channel may use the same bucket as the failed request, and must not block.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -80,7 +80,7 @@ func TestHooksAreToldOfEveryAttemptAndWhyItIsMade(t *testing.T) {
 
 		const route = "GET /channels/{channel_id}/messages"
 		require.Len(t, requests, 5)
-		assert.InDelta(t, 1700*ms, requests[1].Queued, float64(slack), "the 429's hold begins with its headers")
+		assert.InDelta(t, 1700*ms, requests[1].Queued, float64(slack), "the hold of a 429 begins with its headers")
 		requests[1].Queued = 0
 		require.ErrorAs(t, responses[3].Err, new(*httpclient.AttemptTimeoutError))
 		responses[3].Err = nil
@@ -138,7 +138,7 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 	})
 }
 
-// A limiter around a manager reports the manager's wait as its own. Done must count that wait once.
+// A limiter around a manager reports the manager's wait as its own wait, too. Done must count that wait only once.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 	inBubbles(t, map[string]func(*buckets.RESTBucketManager) httpclient.Limiter{
 		"a manager":        func(m *buckets.RESTBucketManager) httpclient.Limiter { return m },
@@ -247,7 +247,7 @@ func TestFailuresAreLoggedForDebuggingAndManyAreOneLineInHalfAMinute(t *testing.
 
 type contextKey struct{}
 
-// contexts is a log handler that records which request each line belongs to.
+// contexts is a log handler that records to which request each line belongs.
 type contexts struct {
 	slog.Handler
 	lines []string
@@ -264,7 +264,8 @@ func (c *contexts) tell(what string, ctx context.Context) {
 	c.lines = append(c.lines, fmt.Sprint(what, " of ", ctx.Value(contextKey{})))
 }
 
-// The manager derives its own context for each wait; its hooks and logs must have the request's values, too.
+// The manager derives its own context for each wait. Its hooks and logs must have the values of the request's context,
+// too.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("shared", "2"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
@@ -287,7 +288,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	})
 }
 
-// One callback fails, is slow or is refused. Other callbacks must not wait for it.
+// One callback to an interaction fails, is slow or is refused. Callbacks to other interactions must not wait for it.
 func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 	type story struct {
 		first  responder

@@ -36,7 +36,7 @@ func address(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// listener is a limiter that lets all requests leave at once and records their servers and routes.
+// listener is a limiter that grants all requests at once and records their servers and routes.
 type listener struct {
 	buckets.Unlimited
 	mu      sync.Mutex
@@ -51,8 +51,8 @@ func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 	return l.Unlimited.AcquireRequest(ctx, r)
 }
 
-// servers sends a request to each address, and returns the server that each was limited for. "-" stands for a request
-// that was not limited.
+// servers sends a request to each address. It returns for each the server whose limits applied, or "-" if the request
+// was not limited.
 func servers(t *testing.T, addresses []string, options ...httpclient.Option) (got []string) {
 	t.Helper()
 	heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
@@ -93,7 +93,8 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 	})
 	all := []string{"https://discord.com", proxy, compatible, other, "https://cdn.discordapp.com"}
 	assert.Equal(t, []string{"", "proxy.example:8443", "[2001:db8::1]", "-", "-"}, servers(t, all, add))
-	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked, "Discord's hosts are certain")
+	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked,
+		"WithHosts must not be asked about Discord's hosts")
 
 	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(host string) (string, bool) {
 		return map[string]string{"[2001:db8::1]": "one"}[host], host != "example.com"
@@ -123,7 +124,7 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-// If a URL has an opaque part, net/http sends that instead of the path.
+// If a URL has an opaque part, net/http sends that part instead of the path, so the limits of that part must apply.
 func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"
@@ -200,7 +201,7 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the last option counts")
 }
 
-// An ingress or a gateway may serve a proxy for Discord below a path.
+// An ingress or a gateway may serve a proxy for Discord below a path, which must not be taken for a part of the route.
 func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 	t.Parallel()
 	for name, bases := range map[string][]string{
@@ -241,8 +242,8 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 	}
 }
 
-// A request without a host must not count as one to the server "", which is Discord. The URL says where a request is
-// sent; the Host header does not, so it must not decide about limits.
+// A request without a host must not count as a request to the server "", which means Discord. The Host header must not
+// decide about limits, because only the URL says where a request is sent.
 func TestOnlyTheHostOfTheURLDecidesWhoIsLimited(t *testing.T) {
 	t.Parallel()
 	add := httpclient.WithHosts(func(host string) (string, bool) { return host, host != "example.com" })
@@ -263,8 +264,8 @@ func TestOnlyTheHostOfTheURLDecidesWhoIsLimited(t *testing.T) {
 	assert.Equal(t, "example.com", below.requests()[3].request.Host)
 }
 
-// Requests to other hosts have no timeout: attachments are large and slow. The caller decides about failures. Such a
-// host may accept paths and methods that Discord does not have.
+// Requests to other hosts must have no timeout, because attachments are large and slow, and no retries, because the
+// caller decides about failures. Such a host may accept paths and methods that Discord does not have.
 func TestRequestsToOtherHostsAreNeitherTimedNorRepeatedNorRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "{}"))

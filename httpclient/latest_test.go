@@ -38,8 +38,8 @@ func assertSuperseded(t *testing.T, c *call, again bool) {
 	}
 }
 
-// Only requests with the option, the same method and the same path supersede one another. A key from the caller
-// replaces the path.
+// A request supersedes another one only if both have the option, the same method and the same path. If the caller gives
+// a key, the keys are compared instead of the paths.
 func TestLatestComparesMethodAndPath(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
@@ -65,7 +65,8 @@ func TestLatestComparesMethodAndPath(t *testing.T) {
 	})
 }
 
-// After a 429 the request waits again. A newer one can supersede it; then it is not sent a second time.
+// After a 429 a request waits again. If a newer request supersedes it during that wait, it must not be sent a second
+// time.
 func TestARefusedEditIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "5"), answer(http.StatusOK, "{}"))
@@ -79,7 +80,8 @@ func TestARefusedEditIsSuperseded(t *testing.T) {
 	})
 }
 
-// A request in the pause after a failure does not wait in the manager, so it is superseded when the pause ends.
+// In the pause after a failure a request does not wait in the manager. If a newer request supersedes it meanwhile, it
+// must end with the pause, and must not be sent again.
 func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "<html>", "Retry-After: 3"), answer(http.StatusOK, "{}"))
@@ -97,7 +99,8 @@ func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	})
 }
 
-// Predict returns the wait of the request that a new edit would supersede.
+// If a new edit would supersede a waiting request, it would take that request's place. Predict must take this into
+// account.
 func TestPredictKnowsWhatIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}", limitHeaders(
@@ -111,7 +114,7 @@ func TestPredictKnowsWhatIsSuperseded(t *testing.T) {
 	})
 }
 
-// A status board is edited whenever something happens. Only the latest content matters.
+// A program edits a message with its status whenever something happens. Only the latest content matters.
 func ExampleContextWithLatest() {
 	server := discordtest.NewServer(nil, discordtest.Window("PATCH /channels/{id}/messages/{id}", 1, time.Second))
 	defer server.Close()
@@ -149,7 +152,7 @@ func ExampleContextWithLatest() {
 	// Output: sent at once, and a second later: 2
 }
 
-// The body of an older edit comes slowly. The older edit must neither be sent after a newer one nor supersede it.
+// The body of an older edit arrives slowly. The older edit must neither be sent after a newer one nor supersede it.
 func TestSlowBodyOfAnOlderEditSupersedesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}"))
@@ -168,7 +171,7 @@ func TestSlowBodyOfAnOlderEditSupersedesNothing(t *testing.T) {
 			w.Close()
 		}()
 		synctest.Wait()
-		assert.False(t, newer.over(), "the newer one is superseded by the older one")
+		assert.False(t, newer.over(), "the older edit must not supersede the newer one")
 		time.Sleep(15 * time.Second)
 		require.NoError(t, newer.wait().err)
 		errorAs[*ratelimits.SupersededError](t, older.wait().err)

@@ -45,7 +45,7 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 			[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)},
 			[]string{"WithBuckets", "WithLimiter"},
 		},
-		"a limit of nothing": {
+		"a limit of zero": {
 			[]httpclient.Option{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
 			[]string{"WithLimit(all requests 0 per 1s): a limit of 0: expected 1"},
 		},
@@ -146,7 +146,7 @@ func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
 	})
 }
 
-// turnstile lets one request leave each second, and records what it is called with.
+// turnstile is a limiter that grants one request each second, and records its calls.
 type turnstile struct {
 	mu    sync.Mutex
 	asked []buckets.Request
@@ -206,8 +206,8 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	})
 }
 
-// The limiter gets X-RateLimit-Reset, a time of the server's clock. Processes that share a limit compare it to find the
-// latest response.
+// The limiter must get X-RateLimit-Reset, a time by the server's clock. Processes that share a limit compare these
+// times to find the latest response.
 func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
@@ -219,8 +219,8 @@ func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	})
 }
 
-// A limiter that never waits must not turn a refusal into a loop: Discord bans an IP address after ten thousand of
-// them.
+// Even if the limiter never waits, the transport must wait after a refusal before it sends the request again, because
+// Discord bans an IP address after ten thousand refusals.
 func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"))
@@ -237,8 +237,8 @@ func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	})
 }
 
-// WithoutRateLimitHeaders promises to remove the Retry-After of a 429 that could not be repeated. The Retry-After of a
-// 503 is not about limits, and the caller needs it.
+// WithoutRateLimitHeaders must also remove the Retry-After of a 429 that could not be repeated. The Retry-After of a
+// 503 is not about limits and must stay, because the caller needs it.
 func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true",
 		"X-RateLimit-Reset: 1", "Retry-After: 2", "Anything: else")
@@ -259,7 +259,7 @@ func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 			}
 			assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
 			assert.Equal(t, "else", response.Header.Get("Anything"))
-			assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "hidden headers are obeyed all the same")
+			assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "the transport must obey the headers that it hides")
 		}
 	})
 }
@@ -279,7 +279,7 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 		assertTook(t, time.Second, second.took)
 
 		require.NoError(t, one.Close())
-		assert.True(t, manager.IsAlive(), "closed by a transport that does not own it")
+		assert.True(t, manager.IsAlive(), "a transport must not close a manager that it does not own")
 		assert.ErrorIs(t, send(one, newMessage(t)).wait().err, buckets.ErrClosed)
 		assertStatus(t, http.StatusOK, send(other, newMessage(t)))
 	})
@@ -293,7 +293,8 @@ func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	assert.Zero(t, errorAs[*ratelimits.EdgeError](t, err).Hold, "the limiter does not know the hold")
 }
 
-// A message waits for a second. Then it leaves, or waits until its context ends.
+// The limiter lets a message wait for a second, in which its credential is refused. Then the limiter grants the
+// request, or goes on waiting until the context ends. In neither case may the message be sent.
 func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *testing.T) {
 	inBubbles(t, map[string]bool{"leaves": true, "waits": false}, func(t *testing.T, leaves bool) {
 		below := newScript(unauthorized)

@@ -52,8 +52,8 @@ func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) 
 	}
 }
 
-// A server may respond before it has the whole body. The caller does not wait for the rest of the upload, so the
-// timeout must not count then.
+// A server may respond before it has the whole body. The rest of the upload is then sent in the background, and the
+// attempt timeout must not apply to it, because the caller does not wait for it.
 func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		source, writer := io.Pipe()
@@ -83,7 +83,7 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	})
 }
 
-// The caller may call Close while a Read in another goroutine waits.
+// The caller may close a response while a Read in another goroutine waits. Close must end that Read.
 func TestClosingAResponseEndsItsReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -108,8 +108,8 @@ func TestClosingAResponseEndsItsReading(t *testing.T) {
 	})
 }
 
-// In each attempt bytes arrive and reads begin at random times. The attempt must time out exactly when one read waits
-// longer than the timeout.
+// In each attempt, bytes arrive and reads begin at random times. The attempt must time out if, and only if, one of the
+// reads waits longer than the timeout.
 func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -156,7 +156,7 @@ func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 
 type fitfulKey struct{}
 
-// fitful is a body in which one byte comes after each wait.
+// fitful is a body of which one byte arrives after each wait.
 type fitful struct {
 	context context.Context
 	waits   []time.Duration
@@ -181,9 +181,9 @@ func (f *fitful) Read(p []byte) (int, error) {
 
 func (f *fitful) Close() error { return nil }
 
-// deaf makes sources of bodies that stop giving bytes, and whose Close does not end a waiting Read. There are two such
-// kinds: if an io.Reader has no Close, package http adds one that does nothing; and Close of a server's request body
-// waits for a Read. All waits end with the test.
+// deaf makes sources of bodies that stop giving bytes, and whose Close does not end a waiting Read. Programs have two
+// kinds of such sources: an io.Reader without Close, to which package http adds a Close that does nothing, and the
+// request body of a server, whose Close waits for the Read. All waits end with the test.
 type deaf struct{ end chan struct{} }
 
 func newDeaf(t *testing.T) *deaf {
@@ -192,7 +192,7 @@ func newDeaf(t *testing.T) *deaf {
 	return d
 }
 
-// after returns a source that gives so many bytes before it stops.
+// after returns a source that gives this many bytes before it stops.
 func (d *deaf) after(bytes int) io.ReadCloser { return &deafSource{d, bytes} }
 
 type deafSource struct {
@@ -210,7 +210,7 @@ func (s *deafSource) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close waits until no more can be read, as Close of a server's request body may.
+// Close waits for the end of the test, like Close of a server's request body, which can wait for a Read.
 func (s *deafSource) Close() error {
 	<-s.end
 	return nil
@@ -218,8 +218,8 @@ func (s *deafSource) Close() error {
 
 func swallow(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
-// An upload stops because its source gives no more bytes. When a context ends, net/http waits for its read from the
-// source. So the transport must end that read, or give up the attempt if nothing ends it.
+// An upload stops because its source gives no more bytes. When the context of the attempt ends, net/http waits for its
+// own read from the source. So the transport must end that read, or give up the attempt if nothing ends the read.
 func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	t.Parallel()
 	const never = time.Duration(0)
@@ -297,8 +297,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	}
 }
 
-// A body that is kept is read before the request waits in the queue. When its source ends the read, the memory is free
-// again.
+// A body that is kept in memory is read before the request waits in the queue. A read that nothing ends must not keep
+// RoundTrip from returning. When the source ends that read, the memory of the body must be free again.
 func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -340,7 +340,7 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 	}
 }
 
-// The request waits, so its body is not read. Close of that body blocks, but must not delay the error.
+// If a request fails before its body is read, and Close of that body blocks, Close must not delay the error.
 func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limiter := new(gate)
@@ -366,7 +366,8 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	})
 }
 
-// A transport below other than net/http's may return at any time and use the request afterwards.
+// After the timeout of an upload, a transport below other than net/http's may use the request for any time before it
+// returns. It must not see the caller's later changes of the request, and a late panic in it must not end the program.
 func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var responses ledger

@@ -49,7 +49,7 @@ func isA[E error](err error) bool {
 	return errors.As(err, &target)
 }
 
-// The errors that http.Client returns contain the whole address, and so the token of a webhook.
+// The errors that http.Client returns contain the whole address, and so the token of a webhook. Redact must remove it.
 func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 	t.Parallel()
 	lost := lostConnection()
@@ -166,7 +166,7 @@ func TestRedactHidesSecretsOfURLs(t *testing.T) {
 	}
 }
 
-// errors.Is and errors.As must find the same errors as before.
+// In a redacted error, errors.Is and errors.As must find the same errors as in the original.
 func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 	t.Parallel()
 	const address = "https://discord.com/webhooks/1/" + webhookSecret
@@ -228,7 +228,8 @@ func printedEverywhere(value any) string {
 	return fmt.Sprint(out.String(), string(text), err)
 }
 
-// printedInside adds what fmt prints for the value in an unexported field, where fmt cannot call its methods.
+// printedInside returns that, and what fmt prints for the value in an unexported field, where fmt cannot call methods
+// of the value.
 func printedInside(value any) string {
 	text := printedEverywhere(value)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -237,7 +238,7 @@ func printedInside(value any) string {
 	return text
 }
 
-// printingLimiter records how its arguments print, also after Done of the context has been called.
+// printingLimiter records how its arguments are printed, before and after a call of the context's Done.
 type printingLimiter struct{ text []string }
 
 func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
@@ -295,7 +296,7 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 	}
 }
 
-// The state key is in memory as long as the transport and its manager. Printing them must not show it.
+// The transport and its manager keep the state key in memory. If a program prints them, the key must not appear.
 func TestNothingIsPrintedWithTheStateKey(t *testing.T) {
 	t.Parallel()
 	const secret = "a state key that nobody may see"

@@ -21,7 +21,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// watcher is a limiter that lets all requests leave at once, and records its calls with their times.
+// watcher is a limiter that grants all requests at once, and records its calls with their times.
 type watcher struct {
 	start time.Time
 	told  []telling
@@ -101,7 +101,8 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	})
 }
 
-// The body of a 429 may come after the wait that it asks for.
+// A 429 that cannot be repeated must be returned with its whole body, even if the body arrives after the wait that the
+// 429 asks for.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
 	type story struct {
@@ -126,7 +127,7 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	})
 }
 
-// The transport reads the body in the background. Closing the body must end that.
+// The transport reads the body of a 429 in the background. Closing the body must end that read.
 func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
@@ -165,7 +166,7 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 		time.Sleep(time.Second)
 		transport.LiftHolds()
 		assertStatus(t, http.StatusOK, waiting)
-		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "later 429s count again")
+		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "a later 429 must hold requests again")
 	})
 }
 
@@ -183,7 +184,7 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	})
 }
 
-// A body may come long after its headers. Retry-After counts from the headers.
+// The wait after a 429 must count from the arrival of its headers, even if its body arrives long after them.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	inBubbles(t, map[string][]httpclient.Option{
 		"manager": nil, "another limiter": {httpclient.WithLimiter(buckets.Unlimited{})},
@@ -250,7 +251,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
 		first := send(transport, newMessage(t))
 		synctest.Wait()
-		queued := send(transport, newMessage(t)) // sent into the queue before the refusal is known
+		queued := send(transport, newMessage(t)) // it waits in the queue before the refusal is known
 		for _, c2 := range []*call{first, queued} {
 			tooLong := errorAs[*ratelimits.TooLongError](t, c2.wait().err)
 			assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
@@ -327,8 +328,8 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 	}
 }
 
-// The edge refuses every callback and never says for how long. Its hold must grow with each refusal, so that a caller
-// who keeps sending callbacks reaches the edge less and less often.
+// The edge refuses every callback and never says for how long. The hold after such a refusal must grow with each of
+// them, so that a caller that keeps sending callbacks reaches the edge less and less often.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})
@@ -340,19 +341,19 @@ func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 			if attempts++; c.err == nil {
 				break
 			}
-			require.Less(t, attempts, 100, "the hold does not grow")
+			require.Less(t, attempts, 100, "the hold must grow")
 			edge := errorAs[*ratelimits.EdgeError](t, c.err)
 			last = edge.Hold
 		}
-		assert.Equal(t, attempts, server.Report().Requests, "each callback was sent once")
+		assert.Equal(t, attempts, server.Report().Requests, "each callback must be sent once")
 		assert.Less(t, attempts, 20)
-		assert.Greater(t, last, 5*time.Minute, "the hold did not grow")
+		assert.Greater(t, last, 5*time.Minute, "the hold must grow")
 		time.Sleep(10*time.Minute + time.Second)
 		assertStatus(t, http.StatusOK, send(transport, newCallback(t, 0)))
 	})
 }
 
-// channels is a simulated Discord where a channel's name may be changed twice in ten minutes. No header shows this
+// channels returns a simulated Discord that allows two changes of a channel's name in ten minutes. No header shows this
 // limit.
 func channels(quota discordsim.Quota) discordsim.Config {
 	return discordsim.Config{Rules: []discordsim.Rule{{
@@ -366,7 +367,8 @@ func rename(t *testing.T) *http.Request {
 	return newRequest(t, http.MethodPatch, "/api/v10/channels/1", `{"name":"new"}`)
 }
 
-// The tests of ratelimits say which header and which field of the body counts.
+// A 429 must be repeated after the wait that it asks for. The tests of package ratelimits say which header or field of
+// the body counts.
 func TestA429IsRepeatedWhenItSays(t *testing.T) {
 	const user, date = "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT"
 	type story struct {
@@ -402,14 +404,15 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 	})
 }
 
-// The transport tells the manager which fields a body sets.
+// The transport must tell the manager which fields a body sets, so that a hidden limit for one field delays no request
+// that sets other fields.
 func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, channels(discordsim.Fixed(5, 5*time.Second)))
 		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour))
 		start := time.Now()
 		assertStatus(t, http.StatusOK, send(transport, rename(t)), send(transport, rename(t)))
-		third := send(transport, rename(t)) // it meets the hidden limit
+		third := send(transport, rename(t)) // the hidden limit refuses it
 		time.Sleep(100 * time.Millisecond)
 		fourth := send(transport, rename(t)) // it waits without being sent
 		topic := send(transport, newRequest(t, http.MethodPatch, channel, `{"topic":"new"}`))

@@ -125,8 +125,8 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 	})
 }
 
-// A retry waits for its limits, too. The two minutes for retries bound that wait unless a 429 asks for it; the
-// caller's own bounds go before.
+// A retry must wait for its limits, too. The two minutes for retries bound that wait. A wait that a 429 asks for may
+// exceed them, except after the failure of a message with a nonce. The bounds that the caller sets apply to every wait.
 func TestARetryWaitsForItsLimits(t *testing.T) {
 	bad, ok := answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done")
 	oneLeft := answer(http.StatusOK, "",
@@ -135,7 +135,7 @@ func TestARetryWaitsForItsLimits(t *testing.T) {
 		return newRequest(t, http.MethodPost, messages, `{"content":"hello","nonce":"1","enforce_nonce":true}`)
 	}
 	type story struct {
-		before   responder // answers a request that is sent before; nil: none
+		before   responder // answers a request that is sent first; nil: no such request
 		request  func(t *testing.T) *http.Request
 		answers  []responder
 		options  []httpclient.Option
@@ -205,7 +205,7 @@ func TestARetryWaitsForItsLimits(t *testing.T) {
 	})
 }
 
-// slow is a limiter that lets the second request wait for three minutes without predicting it.
+// slow is a limiter that lets the second request wait for three minutes without predicting that wait.
 type slow struct{ turnstile }
 
 func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
@@ -319,8 +319,8 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	})
 }
 
-// The bucket allows one request in ten seconds. The second request fails or is refused. Like the others it waits for
-// the next window, but is sent before the requests that came after it.
+// The bucket allows one request in ten seconds. The second request fails or is refused. It must then wait for the next
+// window, and be sent before the requests that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
 	inBubbles(t, map[string]responder{
 		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),
@@ -372,7 +372,7 @@ func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
 	})
 }
 
-// A failed attempt is repeated, so nothing needs the body of its response. The transport must not wait for it.
+// The transport must not wait for the body of a response that it does not return, such as a 502 before a retry.
 func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
 	inBubbles(t, map[string]time.Duration{"by default": httpclient.DefaultAttemptTimeout, "without a bound": 0},
 		func(t *testing.T, timeout time.Duration) {

@@ -26,7 +26,7 @@ import (
 
 const channel = "/api/v10/channels/1"
 
-// getChannel returns a request that does no harm when it is carried out twice.
+// getChannel returns a request that does no harm when Discord processes it twice.
 func getChannel(t *testing.T) *http.Request {
 	t.Helper()
 	return newRequest(t, http.MethodGet, channel, "")
@@ -175,7 +175,7 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 
 func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 	const nonce = `{"content":"hello","nonce":"abc","enforce_nonce":true}`
-	// It is not known what Discord does with a nonce in a form with files.
+	// A form is not repeated, because it is not known what Discord does with a nonce in a form with files.
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	require.NoError(t, w.WriteField("payload_json", nonce))
@@ -261,7 +261,7 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 		require.Len(t, below.requests(), 4)
 		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
 		assert.Equal(t, http.Header{"Anything": {"else"}, "Retry-After": {"1"}}, response.Header)
-		assert.EqualValues(t, 3, bodies.closed.Load(), "the earlier responses are closed")
+		assert.EqualValues(t, 3, bodies.closed.Load(), "the earlier responses must be closed")
 		content, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
 		assert.Equal(t, page, string(content))
@@ -279,7 +279,7 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 		options  []httpclient.Option
 		change   func(*http.Request)
 		attempts int
-		reason   error // nil: that it would fail again, or may have been processed
+		reason   error // nil: the request would fail again, or may have been processed
 		timeout  bool
 	}
 	inBubbles(t, map[string]story{
@@ -333,7 +333,7 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 	})
 }
 
-// The server has closed, so nothing listens at its address.
+// A connection that is refused, because nothing listens at the address any more, must be tried again.
 func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -404,7 +404,7 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 			r.Body = bodies.open(r.Body)
 		}
 		length := r.ContentLength
-		if length < 0 { // the length is known once the body has been read
+		if length < 0 { // the transport knows the length when it has read the body
 			length = int64(len(c.want))
 		}
 		// The body is exactly as long as the bound.

@@ -26,8 +26,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// play is one random schedule for the whole library: requests, a server, and faults. All is drawn before it starts, so
-// that a play can be shrunk and repeated.
+// play is one random schedule for the whole library: requests, a server, and faults. All values are drawn before the
+// play starts, so that package rapid can shrink and repeat it.
 type play struct {
 	seed      uint64
 	requests  int
@@ -45,11 +45,11 @@ type play struct {
 	poll      time.Duration // poll period of the garbage collector
 	closeAt   time.Duration // when the transport is closed, 0: at the end
 	skew      time.Duration // offset of the server's clock
-	late      time.Duration // the most that a timer is late
+	late      time.Duration // the greatest delay of a timer
 	extreme   string        // name of the option that has an extreme value, "": none
 }
 
-var onlyWorld = flag.String("world", "", "play in this world only")
+var onlyWorld = flag.String("world", "", "run only plays in this world")
 
 func drawPlay(t *rapid.T) play {
 	ms := func(values ...int) time.Duration {
@@ -72,7 +72,7 @@ func drawPlay(t *rapid.T) play {
 		spread:   ms(0, 100, 3000),
 		quota:    quota,
 		latency:  ms(20, 1, 100, 400),
-		// The jitter is never 0: if two events have the same time, their order does not show what the client knew.
+		// The jitter is never 0, because the order of two events at the same time does not show what the client knew.
 		jitter:    ms(1, 10, 100),
 		global:    rapid.SampledFrom([]int{50, 10, 3}).Draw(t, "global"),
 		cancelled: percent("cancelled"),
@@ -106,7 +106,7 @@ func (o *outcomes) complain(format string, arguments ...any) {
 // bodyPatience is how long the caller waits for the end of a body.
 const bodyPatience = 10 * time.Second
 
-// note records one outcome. It is a problem if a required response is an error.
+// note records one outcome, and whether it is a problem, such as an error instead of a required response.
 func (o *outcomes) note(r sent, response *http.Response, err error) {
 	took := time.Since(r.at)
 	if err == nil {
@@ -119,7 +119,7 @@ func (o *outcomes) note(r sent, response *http.Response, err error) {
 		case r.wants != 0 && response.StatusCode != r.wants:
 			o.complain("%s was answered %d instead of %d", r.URL, response.StatusCode, r.wants)
 		case response.StatusCode == http.StatusTooManyRequests && response.Request.URL.Host == discordHost:
-			o.complain("a 429 of Discord's came through")
+			o.complain("the caller got a 429 of Discord")
 		case r.within > 0 && took > r.within:
 			o.complain("%s was answered after %v", r.URL, took)
 		}
@@ -146,7 +146,8 @@ func (o *outcomes) note(r sent, response *http.Response, err error) {
 	}
 }
 
-// patience is how long a play may last in virtual time. A request that takes longer counts as waiting for ever.
+// patience is how long a play may last in virtual time. A request that has not ended by then counts as waiting for
+// ever.
 const patience = 2 * time.Hour
 
 // run runs the play in virtual time. It returns the first problem, or "" if there is none.
@@ -192,11 +193,11 @@ func (p play) inBubble(t *testing.T) string {
 	ends := o.answered.Load() + o.refused.Load() + o.cancelled.Load() + o.closed.Load() + o.broke.Load()
 	switch {
 	case stuck.Load():
-		return fmt.Sprintf("something still waited after %v: %d answered of %d, %+v, %d refusals, the last: %s", patience,
+		return fmt.Sprintf("some requests still waited after %v: %d answered of %d, %+v, %d refusals, the last: %s", patience,
 			o.answered.Load(),
 			o.started.Load(), stats, report.Refused.Total(), last(server.Refusals(), 3))
 	case stats.Waiting != 0 || stats.InFlight != 0:
-		return fmt.Sprintf("something was not given back: %+v", stats)
+		return fmt.Sprintf("not all was given back: %+v", stats)
 	case p.blames() && report.Avoidable.Total() > 0:
 		return fmt.Sprintf("avoidable refusals %+v of %+v, the last: %s", report.Avoidable, report.Refused,
 			last(avoidable(server.Refusals()), 5))
@@ -283,8 +284,8 @@ func (p play) send(transport *Transport, o *outcomes) {
 	all.Wait()
 }
 
-// storm sends all requests at once and then cancels all that still wait, several times. Requests that come afterwards
-// must be served.
+// storm sends all requests at once and then cancels those that still wait. It repeats this several times, and then
+// sends a few more requests, which must be served.
 func (p play) storm(transport *Transport, o *outcomes, one func(context.Context, context.CancelFunc, int, bool)) {
 	chance := rand.New(rand.NewPCG(p.seed, 4))
 	for range 3 {
@@ -296,7 +297,7 @@ func (p play) storm(transport *Transport, o *outcomes, one func(context.Context,
 		cancel()
 		synctest.Wait()
 		if stats := transport.Manager().Stats(); stats.Waiting != 0 {
-			o.complain("%d still wait after all have been cancelled", stats.Waiting)
+			o.complain("%d requests still wait after all have been cancelled", stats.Waiting)
 		}
 	}
 	for i := range 3 {
@@ -304,9 +305,11 @@ func (p play) storm(transport *Transport, o *outcomes, one func(context.Context,
 	}
 }
 
-// TestWhateverHappensNothingIsLostAndNothingAvoidable runs random plays through the whole library. To run more of them:
-// go test ./httpclient -run Whatever -rapid.checks=100000 or, in one world only: go test ./httpclient -run Whatever
-// -rapid.checks=10000 -world "block that grows"
+// TestWhateverHappensNothingIsLostAndNothingAvoidable runs random plays through the whole library. Run more plays, or
+// plays in one world only, with one of these commands:
+//
+//	go test ./httpclient -run Whatever -rapid.checks=100000
+//	go test ./httpclient -run Whatever -rapid.checks=10000 -world "block that grows"
 func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)
@@ -335,32 +338,32 @@ var regressions = map[string]play{
 		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out",
 		poll: 80 * time.Second,
 	},
-	"a low limit took the smallest of six round trips for the smallest that there is": {
+	"at a low limit, the shortest of six round trips was taken for the shortest possible one": {
 		seed: 1389935767046, requests: 10, channels: 1, quota: discordsim.Leaky(1, 250*time.Millisecond),
 		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, world: "plain", poll: 80 * time.Second,
 	},
-	"two routes did not know any more that they share the bucket of a channel": {
+	"it was forgotten that two routes share the bucket of a channel": {
 		seed: 6507391, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, time.Second),
 		latency: 20 * time.Millisecond, jitter: time.Millisecond, global: 50, world: "hash by channel",
 		poll: 100 * time.Millisecond,
 	},
-	"waits that had grown kept step with somebody else who uses the bucket": {
+	"waits that had grown kept step with another client that uses the bucket": {
 		seed: 0, requests: 1, channels: 1, quota: discordsim.Fixed(1, 250*time.Millisecond),
 		latency: time.Millisecond, jitter: time.Millisecond, global: 50, world: "foreign", poll: 80 * time.Second,
 		extreme: "global limit of 1",
 	},
-	"a request that was given up on its way was taken for processed": {
+	"a request that was cancelled in flight was taken for processed": {
 		seed: 64051, requests: 15, channels: 10, spread: 3 * time.Second, quota: discordsim.Fixed(1, 2*time.Second),
 		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50,
 		world: "plain",
 		poll:  80 * time.Second,
 	},
-	"a bucket that was collected and made anew knew nothing of a request that is under way on a route of its hash": {
+	"a bucket that was evicted and created again did not count a request in flight on a route of its hash": {
 		seed: 27838, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, 250*time.Millisecond),
 		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 50, world: "one hash",
 		poll: 100 * time.Millisecond,
 	},
-	"what had been said of a window was forgotten when it was taken for a log that names its next place": {
+	"the data of a window was forgotten when the window was taken for a log that names its next place": {
 		seed: 11, requests: 33, channels: 1, quota: discordsim.Leaky(2, 2*time.Second), latency: 20 * time.Millisecond,
 		jitter: 10 * time.Millisecond,
 		global: 3, cancelled: 50, deadlines: 10, world: "stale first answer", poll: 80 * time.Second,
@@ -371,7 +374,7 @@ var regressions = map[string]play{
 func TestWhatWentWrongOnceDoesNotAgain(t *testing.T) {
 	for name, p := range regressions {
 		t.Run(name, func(t *testing.T) {
-			for range 20 { // the result also depends on the scheduler
+			for range 20 { // repeated, because the result also depends on the order in which goroutines run
 				require.Empty(t, p.run(t))
 			}
 		})

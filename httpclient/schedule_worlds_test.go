@@ -15,21 +15,21 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// worldNames are the worlds that plays are set in. A name that is listed twice is drawn twice as often. In the worlds
-// "stale first answer, block that grows", "hash by URL" and "errors of an address" the library does not pass all
-// schedules yet, so they are not drawn. Choose such a world with -world.
+// worldNames are the worlds from which a play's world is drawn. A name that is listed twice is drawn twice as often. In
+// the worlds "stale first answer, block that grows", "hash by URL" and "errors of an address", some schedules still
+// fail, so these worlds are not listed. To run plays in one of them, use -world.
 var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited",
 	"shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
-	// Found on compatible or old servers, or now and then on Discord.
+	// These were found on compatible or old servers, or sometimes on Discord.
 	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows",
 	"hash by channel",
 	"stale first answer", "reset alone", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
 	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit",
 	"cancel storm in a window",
-	// Measured on Discord.
+	// These were measured on Discord.
 	"late", "late at random", "late in some channels", "late for a time", "late global limit", "lag", "stale first answer",
 }
 
@@ -48,7 +48,7 @@ var extremes = map[string][]buckets.Option{
 	"an endless budget":     {buckets.WithInvalidBudget(math.MaxInt, math.MaxInt64, math.MinInt)},
 }
 
-// extremeNames is what an option is drawn from; "" stands for no extreme option.
+// extremeNames are the names from which a play's extreme option is drawn; "" stands for no extreme option.
 var extremeNames = []string{
 	"", "", "", "", "", "", "", "", "", "", "", "",
 	"expire never", "no global limit", "global limit of 1", "a high global limit", "nothing waits", "everything waits",
@@ -56,7 +56,7 @@ var extremeNames = []string{
 	"collect never", "a budget of 1", "a budget of 1 for all", "an endless budget",
 }
 
-// closedChannels are the channels that answer 401 in the world "401 by channel". They are all of one route.
+// closedChannels are the channels that answer 401 in the world "401 by channel". All these 401s are on one route.
 var closedChannels = []int{2, 4, 5, 6, 8, 9}
 
 const (
@@ -77,7 +77,7 @@ func (p play) config() discordsim.Config {
 	}
 	switch p.extreme {
 	case "no global limit", "a high global limit":
-		c.Global = discordsim.Unlimited() // without a global limit in the client, the server must have none
+		c.Global = discordsim.Unlimited() // the server must have no global limit if the client keeps to none
 	}
 	switch p.world {
 	case "changing hash":
@@ -105,7 +105,7 @@ func (p play) config() discordsim.Config {
 	}
 	if p.troubles > 0 {
 		share := float64(p.troubles) / 400
-		// The first requests must get their responses: from these the client learns the limits.
+		// The first requests must get their responses, because the client learns the limits from them.
 		after := func(c discordsim.Call) bool { return c.N > 3*p.channels }
 		c.Faults = append(c.Faults,
 			discordsim.Fault{Probability: share, When: after, Status: 502, Uncounted: true},
@@ -129,7 +129,7 @@ func (p play) config() discordsim.Config {
 	return c
 }
 
-// observed sets the worlds that were found on compatible or old servers, and now and then on Discord.
+// observed sets the worlds that were found on compatible or old servers, or sometimes on Discord.
 func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 	switch p.world {
 	case "no scope":
@@ -261,7 +261,7 @@ func (p play) foreignHost() discordsim.Config {
 	}
 }
 
-// channelCount returns how many channels get messages: at least three where channels differ.
+// channelCount returns how many channels get messages: at least three in worlds in which channels differ.
 func (p play) channelCount() int {
 	switch p.world {
 	case "hash by channel", "401 by channel", "late in some channels":
@@ -272,7 +272,7 @@ func (p play) channelCount() int {
 	return p.channels
 }
 
-// named reports whether every third request changes a name, which counts for a sub-limit.
+// named reports whether every third request changes a name, which a sub-limit counts.
 func (p play) named() bool {
 	switch p.world {
 	case "sub-limit", "cancel storm at a sub-limit":
@@ -359,25 +359,26 @@ func (p play) answersAll() bool {
 	return p.closeAt == 0 && p.cancelled+p.deadlines+p.troubles == 0 || p.storms() && p.closeAt == 0 && p.troubles == 0
 }
 
-// blames reports whether the client can avoid the refusals in this world.
+// blames reports whether the client can avoid all refusals that discordsim judges to be avoidable.
 func (p play) blames() bool {
 	switch p.world {
 	case "one name": // no client can know which bucket will count a request
 		return false
-	case "lag": // unless it gets all responses, it cannot know by how much Remaining lags
+	case "lag": // a client that misses a response cannot know by how much Remaining lags
 		return p.cancelled+p.deadlines+p.troubles == 0
-	case "one hash": // unless it gets all responses, it cannot know that two routes share a channel's bucket
+	case "one hash": // a client that misses a response cannot know that two routes share a channel's bucket
 		return p.channels == 1 && p.cancelled+p.deadlines+p.troubles == 0
-	case "next place": // if it evicts a bucket at once, it loses the bucket's kind
+	case "next place": // a client that evicts a bucket at once forgets the bucket's kind
 		return p.cancelled+p.deadlines+p.troubles == 0 && p.poll > time.Minute && p.extreme != "collect all the time"
 	}
-	// If the client evicts buckets at once, it knows nothing when the next response is lost.
+	// A client that evicts buckets at once knows nothing of a bucket when the next response is lost.
 	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute &&
 		p.extreme != "collect all the time"
 }
 
-// promisesOrder reports whether requests must not overtake one another. They must not in ordered mode, unless they wait
-// in two places before the client knows that these share a bucket, or wait for a limit of their own.
+// promisesOrder reports whether requests must be sent in the order in which they came. This is so in ordered mode,
+// except if the requests of a bucket can wait in two queues before the client knows that they share the bucket, if some
+// requests wait for a limit of their own, or if some fail or are cancelled in a storm.
 func (p play) promisesOrder() bool {
 	switch p.world {
 	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "hash by URL",
@@ -392,7 +393,7 @@ func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
 	// A bucket that is late by a period or more looks like one that another client uses, too.
 	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
 	quota := p.quota
-	// The library does not foresee all refusals of a late sliding log yet. None has been measured on Discord.
+	// The library does not avoid all refusals of a late sliding log yet. No such log has been measured on Discord.
 	if quota.Kind == discordsim.KindSliding {
 		quota = discordsim.Leaky(quota.Limit, quota.Period)
 	}

@@ -57,7 +57,7 @@ func assertNoSecret(t *testing.T, text string) {
 	}
 }
 
-// assertNoSecretIn prints values in all the ways that may reach a log, and asserts that no token shows.
+// assertNoSecretIn prints values in all ways in which a program may log them, and asserts that no token appears.
 func assertNoSecretIn(t *testing.T, values ...any) {
 	t.Helper()
 	for _, value := range values {
@@ -136,7 +136,7 @@ func TestNoErrorContainsAToken(t *testing.T) {
 					assertNoSecretIn(t, err)
 					assertNoSecret(t, err.Error())
 				}
-				synctest.Wait() // fmt reads fields without locks, so nothing may run
+				synctest.Wait() // fmt reads fields without locks, so no other goroutine may run
 				assertNoSecretIn(t, transport, transport.Manager(), transport.Manager().Stats())
 			})
 		}
@@ -167,8 +167,9 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	})
 }
 
-// A transport below may put the address and the headers into its errors. If a server sends something that is no HTTP
-// response, net/http quotes it, and it may repeat the request. It sends the opaque part of a URL.
+// The errors of a transport below may contain the address and the headers. If a server sends something that is no HTTP
+// response, net/http quotes it in the error, and what the server sent may repeat the request. If a URL has an opaque
+// part, net/http sends that part. No hook or log line may then show a token.
 func TestHooksAndLogsShowNoToken(t *testing.T) {
 	requests := secretRequests(t)
 	for _, r := range requests {

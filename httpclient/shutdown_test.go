@@ -48,7 +48,7 @@ func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 		var waiting []*call
 		for range 3 {
 			waiting = append(waiting, send(transport, newMessage(t)))
-			synctest.Wait() // so that they wait in this order
+			synctest.Wait() // so that the requests wait in this order
 		}
 		s := shutDown(context.Background(), transport)
 
@@ -72,7 +72,7 @@ func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 	})
 }
 
-// Between two attempts a request is not in the manager, neither waiting nor in flight.
+// Between two attempts a request neither waits in the manager nor is in flight. Shutdown must wait for it all the same.
 func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]responder{
@@ -101,7 +101,7 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 				require.False(t, s.over.Load())
 				assertStatus(t, http.StatusOK, c)
 				s.assertOver(t, nil)
-				assert.True(t, m.IsAlive(), "the caller's manager stays open")
+				assert.True(t, m.IsAlive(), "the caller's manager must stay open")
 			})
 		}
 	}
@@ -176,7 +176,7 @@ func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 		underWay := send(transport, newMessage(t))
 		synctest.Wait()
 		var waiting []*call
-		for range 3 { // these requests wait for the discovery of the route
+		for range 3 { // these requests wait for the first response on the route
 			waiting = append(waiting, send(transport, newMessage(t)))
 		}
 		time.Sleep(time.Second)

@@ -21,7 +21,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// stateOf returns the state of a transport: the one from its Close if clean is true, else the one of a killed process.
+// stateOf returns the state of a transport: if clean is true, the state after Close, otherwise the state that a killed
+// process leaves.
 func stateOf(t *testing.T, transport *httpclient.Transport, clean bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -156,7 +157,8 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	}
 }
 
-// A success proves nothing if its route needs no credential, or if it is a week old.
+// A credential must count as unproven if its only success is older than a week, or was on a route that may not need a
+// credential.
 func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -175,7 +177,7 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 				transport := newTransport(t, responder(knowing), small)
 				assert.False(t, transport.HasSucceeded(authorization))
 				assertStatus(t, http.StatusOK, send(transport, newRequest(t, "GET", "/api/v10"+c.path, "")))
-				for range 2 { // up to two restarts; the credential is not used between them
+				for range 2 { // up to two restarts, between which the credential is not used
 					time.Sleep(c.age / 2)
 					if restart {
 						next := newTransport(t, responder(knowing), small)
@@ -193,8 +195,8 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	}
 }
 
-// The caller's own manager restores nothing from the transport's state. The transport still restores the credentials
-// that worked.
+// If the caller gives the manager, the transport's state restores nothing in it. The transport must still restore the
+// credentials that worked, of which the state contains only keyed hashes.
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +210,7 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 		lent := newManager(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		second := newTransport(t, responder(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
-		assert.Zero(t, lent.Stats().Buckets, "the caller's manager restores nothing")
+		assert.Zero(t, lent.Stats().Buckets, "the caller's manager must restore nothing")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))
 		assertStatus(t, http.StatusOK, send(second, newMessage(t)))
 	})

@@ -27,7 +27,8 @@ import (
 const (
 	authorization = "Bot token"
 	messages      = "/api/v10/channels/1/messages"
-	// slack is how much longer than required a wait may take in virtual time: round trips, and the rounding of headers.
+	// slack is how much longer than required a wait may take in virtual time, because of round trips and because headers
+	// are rounded.
 	slack = 50 * time.Millisecond
 )
 
@@ -53,7 +54,7 @@ func inBubbles[R any](t *testing.T, rows map[string]R, test func(t *testing.T, r
 	}
 }
 
-// within returns a context that ends after this time, at the latest with the test.
+// within returns a context that ends after this time, or with the test if that is earlier.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -77,7 +78,8 @@ func newManager(t *testing.T, options ...buckets.Option) *buckets.RESTBucketMana
 	return manager
 }
 
-// newTransport returns a transport that is closed when the test ends. By then no request may wait or be in flight.
+// newTransport returns a transport that is closed when the test ends. The test fails if a request then still waits or
+// is in flight.
 func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Option) *httpclient.Transport {
 	t.Helper()
 	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(base)}, options...)...)
@@ -103,7 +105,7 @@ var anyHost = []httpclient.Option{
 	httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 }
 
-// assertNothingHeld asserts that no request waits or is in flight, in sum and in each bucket.
+// assertNothingHeld asserts that no request waits or is in flight, neither in total nor in any bucket.
 func assertNothingHeld(t *testing.T, transport *httpclient.Transport) {
 	t.Helper()
 	if transport.Manager() == nil {
@@ -157,7 +159,7 @@ func roundTrip(t *testing.T, transport http.RoundTripper, r *http.Request) *http
 	return response
 }
 
-// call is a request that runs in its own goroutine.
+// call is a request that its own goroutine sends, with its outcome.
 type call struct {
 	done   chan struct{}
 	status int
@@ -223,8 +225,8 @@ type responder func(*http.Request) (*http.Response, error)
 
 func (f responder) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// script is a transport below that gives one answer after another and records the requests. The last answer is
-// repeated.
+// script is a transport below that gives one answer after another and records the requests. After the last answer, it
+// repeats that one.
 type script struct {
 	answers []responder
 	takes   time.Duration
@@ -293,7 +295,7 @@ func answerWith(status int, body func() io.ReadCloser, header ...string) respond
 	}
 }
 
-// stalling is a body whose content comes after a delay. A waiting Read ends when the body is closed or its context
+// stalling is a body whose content arrives after a delay. A waiting Read ends when the body is closed or its context
 // ends.
 type stalling struct {
 	io.Reader
@@ -310,7 +312,7 @@ func stall(delay time.Duration, content io.Reader) *stalling {
 var errClosedBody = errors.New("read on closed body")
 
 func (s *stalling) Read(p []byte) (int, error) {
-	if s.delay == 0 { // the content has come
+	if s.delay == 0 { // the content has arrived
 		return s.Reader.Read(p)
 	}
 	timer := time.NewTimer(s.delay)
@@ -342,14 +344,14 @@ func answerSlowly(status int, text string, delay time.Duration,
 	}
 }
 
-// refuse returns a 429 of Discord's API with this scope, which asks to wait so many seconds.
+// refuse returns a 429 of Discord's API with this scope, which asks to wait this many seconds.
 func refuse(scope, seconds string) responder {
 	return answer(http.StatusTooManyRequests,
 		`{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
 		"X-RateLimit-Scope: "+scope, "Retry-After: "+seconds, "Via: 1.1 google", "Content-Type: application/json")
 }
 
-// usedUp is a success that leaves nothing of a bucket with this limit until its reset.
+// usedUp returns a success after which a bucket with this limit allows no more requests until its reset.
 func usedUp(limit int, resetAfter time.Duration) responder {
 	return answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0", fmt.Sprint("X-RateLimit-Limit: ", limit),
 		fmt.Sprint("X-RateLimit-Reset-After: ", resetAfter.Seconds()))...)
@@ -379,7 +381,7 @@ func track(r *http.Request) *ledger {
 func (l *ledger) assertClosed(t *testing.T) {
 	t.Helper()
 	assert.NotZero(t, l.opened.Load(), "no body was opened")
-	assert.Equal(t, l.opened.Load(), l.closed.Load(), "of the bodies that were opened, not all were closed")
+	assert.Equal(t, l.opened.Load(), l.closed.Load(), "not all bodies that were opened were closed")
 }
 
 type entered struct {

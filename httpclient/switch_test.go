@@ -43,7 +43,7 @@ func assertEcho(t *testing.T, response *http.Response, line string) {
 	t.Helper()
 	require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
 	both, ok := response.Body.(io.ReadWriteCloser)
-	require.True(t, ok, "the body cannot be written to")
+	require.True(t, ok, "the caller must be able to write to the body")
 	_, err := io.WriteString(both, line+"\n")
 	require.NoError(t, err)
 	got, err := bufio.NewReader(both).ReadString('\n')
@@ -64,7 +64,7 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 			r.URL.Scheme, r.URL.Host = "http", server.Listener.Addr().String()
 			response := roundTrip(t, newTransport(t, new(http.Transport), append(options, anyHost...)...), r)
 			assertEcho(t, response, "hello")
-			assert.Implements(t, (*interface{ CloseWrite() error })(nil), response.Body, "as net/http gives it")
+			assert.Implements(t, (*interface{ CloseWrite() error })(nil), response.Body, "like the body of net/http")
 			require.NoError(t, response.Body.Close())
 		})
 	}
@@ -83,8 +83,8 @@ func TestNoTimeoutCutsAConnectionThatWasSwitched(t *testing.T) {
 	})
 }
 
-// tied is a connection that a transport other than net/http's returns as a body. Its reads fail once the context of its
-// request has ended.
+// tied is a connection that a transport other than net/http's returns as a body. Reads of it fail when the context of
+// its request has ended.
 type tied struct {
 	net.Conn
 	context.Context

@@ -84,13 +84,13 @@ func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T)
 	})
 }
 
-// A failed assertion ends its goroutine. In a test, the transport below may run in the test's goroutine, which must
-// end.
+// A failed assertion in the base transport ends the goroutine in which it runs (runtime.Goexit). The goroutine that
+// called RoundTrip must then end, too, even if another goroutine called the base transport.
 func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t,
 		responder(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
-	// The second request is sent by another goroutine.
+	// For the second request, another goroutine calls the transport below.
 	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} {
 		over, returned := make(chan struct{}), false
 		go func() {
@@ -120,7 +120,7 @@ func TestAResponseWithoutHeadersDoesNoHarm(t *testing.T) {
 	}
 }
 
-// One test over real sockets. It asserts nothing about how long the requests take.
+// This test uses real sockets, so it asserts nothing about how long the requests take.
 func TestABurstOverLoopbackIsAnsweredWithoutARefusal(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Window("POST /channels/{id}/messages", 5, 100*time.Millisecond))
@@ -186,7 +186,7 @@ func TestTheRequestIsNotModifiedAndSentAsItIs(t *testing.T) {
 
 		require.Len(t, below.requests(), c.sent)
 		for _, a := range below.requests() {
-			assert.Equal(t, r.Method, a.request.Method, "the transport below chooses a method")
+			assert.Equal(t, r.Method, a.request.Method, "the method must be left to the transport below")
 			assert.Equal(t, url.String(), a.request.URL.String())
 			assert.Equal(t, header, a.request.Header)
 			assert.Equal(t, r.Host, a.request.Host)
@@ -257,7 +257,7 @@ func TestATransportBelowThatReturnsNothingOrTooMuchIsAnError(t *testing.T) {
 				"nothing": func(*http.Request) (*http.Response, error) { return nil, nil },
 			} {
 				if name == "nothing" && host != "discord.com" {
-					continue // it is passed on
+					continue // requests to media hosts are passed on unchanged
 				}
 				r := getChannel(t)
 				r.URL.Host = host
@@ -273,9 +273,9 @@ func TestATransportBelowThatReturnsNothingOrTooMuchIsAnError(t *testing.T) {
 		})
 }
 
-// After a lost connection the server may have processed the request, so the transport returns the error instead of
-// repeating the request. Later requests are sent as usual. The lost request stays charged if the server may have
-// counted it.
+// After a lost connection the server may have processed the request, so the transport must return the error instead of
+// repeating the request. The lost request stays charged, because the server may have counted it. Later requests must be
+// sent as usual.
 func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 	before, after := discordsim.ConnectionLostBefore, discordsim.ConnectionLostAfter
 	inBubbles(t, map[string]discordsim.Fault{

@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// readSlowly reads all in pieces, with a pause before each.
+// readSlowly reads r to its end in pieces, with a pause before each, and returns the number of bytes.
 func readSlowly(r io.Reader, piece int, pause time.Duration) (sum int) {
 	p := make([]byte, piece)
 	for {
@@ -42,7 +42,8 @@ func (c closers) Close() error {
 	return nil
 }
 
-// After the headers, the server asks for the body or refuses it.
+// With Expect: 100-continue, the server asks for the body some seconds after the headers. If that is within the attempt
+// timeout, the upload must go on; otherwise the attempt must time out.
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
 	for consent, ok := range map[time.Duration]bool{httpclient.DefaultAttemptTimeout - 2*time.Second: true, httpclient.DefaultAttemptTimeout + time.Second: false} {
@@ -65,7 +66,8 @@ func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	}
 }
 
-// net/http sends the headers alone if it cannot see that the body is in memory.
+// If net/http cannot see that a body is in memory, it sends the headers separately. The transport must pass a small
+// body in a form in which net/http can see that.
 func TestASmallBodyIsSentTogetherWithItsHeaders(t *testing.T) {
 	inBubbles(t, map[string]func(*http.Request){
 		"by GetBody":     func(*http.Request) {},
@@ -95,8 +97,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// An upload that makes slow progress is the first request of its route. After 15 s the others are sent without its
-// outcome.
+// An upload that makes slow progress is the first request of its route. After 15 s the other requests must be sent
+// without its outcome.
 func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, everything(discordsim.Fixed(5, 5*time.Second)))
@@ -141,7 +143,7 @@ func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
 	})
 }
 
-// Reading a body into memory has the same timeout as sending a body.
+// Reading a body into memory must have the same timeout as sending a body.
 func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"of a known length": 1000, "of unknown length": -1} {
@@ -170,8 +172,8 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 	}
 }
 
-// If its credential is stopped meanwhile, a request stops waiting for its body. If it was stopped before, the body is
-// not read.
+// If the credential of a request is stopped while the request waits for its body, that wait must end. If the credential
+// was stopped before, the body must not be read.
 func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"sent as it comes": 3 << 20, "read into memory": -1} {
@@ -199,7 +201,8 @@ func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 	}
 }
 
-// An urgent request may be sent although other requests would wait too long. Its body is kept like any other.
+// A request with priority can be sent although the queue is too long for other new requests. Its body must be kept in
+// memory like any other.
 func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")
@@ -220,7 +223,7 @@ func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
 	})
 }
 
-// An upload of 25 MB at 10 Mbit/s.
+// An upload of 25 MB at 10 Mbit/s takes longer than the attempt timeout, and must not be cut off.
 func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 	const size, piece, pause = 25 << 20, 256 << 10, 210 * time.Millisecond
 	upload := func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(endless{}, size)), nil }
@@ -290,7 +293,7 @@ func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 		})
 }
 
-// closing counts the calls of its Close.
+// closing is a body that counts the calls of its Close.
 type closing struct {
 	io.Reader
 	times atomic.Int32
@@ -316,7 +319,7 @@ func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
 }
 
 // The first request of a route is sent alone. An upload whose body has not begun must not be that request, and must not
-// hold a lease before a repetition.
+// hold a lease while it waits for its body, even before a repetition.
 func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	type story struct {
 		first   responder // of the upload; nil: its first attempt succeeds

@@ -41,7 +41,8 @@ func TestCatalogueHasTheDocumentedOperationsAndNoOthers(t *testing.T) {
 	assert.ElementsMatch(t, documented(t), catalogue)
 }
 
-// A variable with a wrong name, or one that All does not list, would not show at run time.
+// The test reads the source, because no test at run time would find a variable with a wrong name, or one that All does
+// not list.
 func TestVariablesAreNamedAfterTheirOperations(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "catalogue.go", nil, 0)
@@ -144,7 +145,8 @@ func TestZeroValuesAreHarmless(t *testing.T) {
 	assert.Zero(t, compiled.Major())
 }
 
-// Different routes must have different hashes. Other processes compute the same hashes.
+// Different routes must have different hashes, and equal routes the same hash, because other processes compute the
+// hash, too.
 func TestHashTellsRoutesApart(t *testing.T) {
 	t.Parallel()
 	flagged := made(t, "GET", "/new-thing/{id}", routes.OneShot)

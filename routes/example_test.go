@@ -37,7 +37,7 @@ func ExampleMatch_unknown() {
 	// 197038439483310086
 }
 
-// ExampleMatch_media shows that requests to Discord's file servers are recognised: they need no limiter.
+// ExampleMatch_media shows that Match recognises requests to Discord's file servers, which need no limiter.
 func ExampleMatch_media() {
 	_, err := routes.Match("GET", "https://cdn.discordapp.com/avatars/80351110224678912/a.png")
 	fmt.Println(errors.Is(err, routes.ErrNotAPI))

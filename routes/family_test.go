@@ -15,7 +15,7 @@ func TestFamiliesAreThoseThatWereMeasured(t *testing.T) {
 	families := map[string]int{}
 	lines := readTable(t, "testdata/measured.tsv")
 	require.Len(t, lines, 197)
-	for _, line := range lines[1:] { // the first one names the columns
+	for _, line := range lines[1:] { // the first line names the columns
 		family := line[3]
 		assert.Equal(t, family, made(t, line[0], line[1]).Family(), line)
 		if family != "" {

@@ -26,7 +26,7 @@ func FuzzMatch(f *testing.F) {
 		compiled, err := routes.MatchAt(method, path, now)
 		if err != nil {
 			if !compiled.IsZero() {
-				t.Fatalf("an error and a route: %v", err)
+				t.Fatalf("a route was returned with the error %v", err)
 			}
 			return
 		}
@@ -38,7 +38,7 @@ func FuzzMatch(f *testing.F) {
 			t.Fatalf("bad path %q", compiled.Path())
 		}
 		if strings.Count(compiled.Route().Template(), "/") > 12 {
-			t.Fatalf("template without end: %s", compiled.Route())
+			t.Fatalf("template too long: %s", compiled.Route())
 		}
 		id, token := compiled.Major().ID, compiled.Major().Token
 		if !strings.Contains(compiled.Path(), "/"+id) || token != "" && !strings.Contains(compiled.Path(), "/"+id+"/"+token) {

@@ -41,7 +41,7 @@ func TestMatchAcceptsEverySpellingOfAPath(t *testing.T) {
 	assert.Equal(t, routes.CreateMessage, want.Route())
 }
 
-// An ingress or gateway may serve a proxy below a path of its own, which Match must ignore.
+// An ingress or gateway may serve a proxy below a path of its own. Match must ignore this part of the path.
 func TestMatchLeavesOutWhatStandsBeforeTheAPI(t *testing.T) {
 	t.Parallel()
 	want := match(t, "POST", "/channels/1/messages")
@@ -180,7 +180,8 @@ func TestOtherMethodsAreUnknownRoutesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A client that invents methods must not create more than one route for each template.
+// All methods that the package does not know must share one route for each template. Otherwise a client that invents
+// methods could create any number of routes.
 func TestMethodsThatAreNotKnownShareOneRouteForEachPath(t *testing.T) {
 	t.Parallel()
 	query := match(t, "QUERY", "/channels/1/messages")

@@ -92,8 +92,8 @@ func TestMatchOfItsOwnPathChangesNothing(t *testing.T) {
 	})
 }
 
-// slowMatch is a simple version of the tree: it tries every template. Of several it prefers the one in which a literal
-// comes earlier.
+// slowMatch is a simple version of Match that tries every template. If several match, it prefers the one that has a
+// literal at the first segment where they differ in that.
 func slowMatch(method, path string) (best routes.Route) {
 	segments := strings.Split(path[1:], "/")
 	rank := func(route routes.Route) string {
@@ -123,7 +123,8 @@ func slowMatch(method, path string) (best routes.Route) {
 func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// The path is a template with some segments replaced by words, so that literals and parameters compete.
+		// The path is a template with its parameters and some literals replaced by words and numbers, so that several
+		// templates may match.
 		model := rapid.SampledFrom(catalogue).Draw(t, "model")
 		segments := strings.Split(model.Template(), "/")
 		for i, segment := range segments {
@@ -138,7 +139,7 @@ func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 		require.NoError(t, err)
 		got, want := compiled.Route(), slowMatch(method, path)
 		if got.Name() == "" && !want.IsZero() {
-			// An undocumented route, such as GET /applications/detectable, may be preferred to a parameter.
+			// Match prefers an undocumented route, such as GET /applications/detectable, to a route with a parameter.
 			require.NotContains(t, got.Template(), "{value}")
 			require.NotContains(t, got.Template(), "{rest}")
 			return

@@ -27,7 +27,8 @@ func TestPlainBytesAreWhatThePackageSays(t *testing.T) {
 	}
 }
 
-// If two templates named the parameter at one place differently, Match would use one of the names at random.
+// Templates with the same beginning must have the same name for the parameter that follows it. Otherwise Match would
+// use one of the names at random.
 func TestParametersHaveOneNameInOnePlace(t *testing.T) {
 	t.Parallel()
 	for route := range knownRoutes() {
@@ -49,7 +50,7 @@ func TestKnownTemplatesAreValidAndDifferent(t *testing.T) {
 	found := make(map[Route]bool)
 	for route := range knownRoutes() {
 		require.NoError(t, checkTemplate(route.Template()), "%s", route)
-		assert.False(t, found[route], "%s is there twice", route)
+		assert.False(t, found[route], "%s is listed twice", route)
 		found[route] = true
 		v, ok := parseVerb(route.Method())
 		require.True(t, ok)
@@ -57,7 +58,8 @@ func TestKnownTemplatesAreValidAndDifferent(t *testing.T) {
 	}
 }
 
-// If the tree had a literal where a path has its token, an unknown path could put its token into a template.
+// The tree must have no literal where a path has its id or token. Otherwise the token of an unknown path could become a
+// part of a template.
 func TestTokensStandWhereTheTreeHasOnlyParameters(t *testing.T) {
 	t.Parallel()
 	for _, root := range []string{"webhooks", "interactions"} {

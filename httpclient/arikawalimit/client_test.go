@@ -86,7 +86,8 @@ func TestABotSendsThroughTheTransport(t *testing.T) {
 	assert.Len(t, by.asked, 1)
 }
 
-// Another client has used up the channel's bucket, so the 429 cannot be foreseen.
+// Another client has used up the channel's bucket, so a 429 is unavoidable. After it, an upload must be repeated if its
+// body is kept in memory.
 func TestALargeUploadSurvivesARefusalWhenItIsKept(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -101,14 +101,14 @@ func TestWhatBecomesOfATask(t *testing.T) {
 		errs.mu.Lock()
 		_, told := errs.all[payload]
 		errs.mu.Unlock()
-		assert.Equal(t, c.message != "" && c.message != "snoozed until", told, "a snooze is nothing to report: %s", payload)
+		assert.Equal(t, c.message != "" && c.message != "snoozed until", told, "a snooze must not be reported: %s", payload)
 		if payload == `"7"` {
 			assert.Greater(t, time.Until(info.NextProcessAt), 50*time.Minute)
 		}
 	}
 }
 
-// asynq would archive a task that is snoozed after its last attempt.
+// asynq would archive a task that is snoozed after its last attempt, so such a task must wait in the process instead.
 func TestTheLastAttemptOfATaskWaitsInTheProcess(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Refuse(create, discordtest.User, 300*time.Millisecond).Nth(1))

@@ -11,7 +11,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// In asynq's own order, the second guild's tasks would come last, after minutes of the first guild's tasks.
+// In asynq's own order, the second guild's tasks would be last, after minutes of the first guild's tasks. With the
+// limiter they must not wait for those.
 func TestTasksOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	const many, few = 1000, 10
@@ -31,6 +32,6 @@ func TestTasksOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 		return n
 	}
 	eventually(t, time.Minute, func() bool { return sent("2") == few })
-	assert.Less(t, sent("1"), many/2, "most of the first guild's tasks still wait")
+	assert.Less(t, sent("1"), many/2, "most of the first guild's tasks must still wait")
 	assert.Empty(t, server.Avoidable())
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // A worker process is killed while it works on 1,000 tasks, and another process takes over. asynq waits for a minute
-// before it gives a dead process's task to another; the test tells Redis that this minute has passed.
+// before it gives the tasks of a dead process to another one. The test tells Redis that this minute has passed.
 func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -54,7 +54,7 @@ func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 			created[m.Content]++
 		}
 	}
-	assert.Len(t, created, n, "no message is lost")
+	assert.Len(t, created, n, "no message may be lost")
 	twice := 0
 	for content, times := range sent {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 const create = "POST /channels/{id}/messages"
 
-// message is the payload of a task. It sends one message to a channel.
+// message is the payload of a task that sends one message to a channel.
 type message struct {
 	Channel string `json:"channel"`
 	Content string `json:"content"`
@@ -73,7 +73,7 @@ func (quiet) Warn(...any)  {}
 func (quiet) Error(...any) {}
 func (quiet) Fatal(...any) { os.Exit(1) }
 
-// newServer returns a server with the given configuration, and the limiter's settings in it.
+// newServer returns a server with the given configuration, to which the limiter's settings are added.
 func newServer(address string, config asynq.Config, handler asynq.Handler,
 	options ...jobs.Option) (*asynq.Server, error) {
 	limiter, err := asynqlimit.New(options...)
@@ -116,7 +116,7 @@ func enqueue(t *testing.T, client *asynq.Client, channel string, n int) {
 	}
 }
 
-// eventually waits until so returns true. longest only ends a test that would otherwise never end.
+// eventually waits until so returns true. The test fails if that takes as long as longest.
 func eventually(t *testing.T, longest time.Duration, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); !so(); time.Sleep(50 * time.Millisecond) {

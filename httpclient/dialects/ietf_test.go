@@ -32,7 +32,7 @@ func TestIETFReadsAllVersionsOfTheDraft(t *testing.T) {
 	none := limit{}
 	for name, c := range map[string]struct {
 		policies, limits string
-		older            string // the value of RateLimit-Limit; 3 requests remain, and the reset comes in 2 s
+		older            string // the value of RateLimit-Limit; 3 requests remain, and the reset is in 2 s
 		want             limit
 	}{
 		"one policy":               {one, `"a";r=20;t=12`, "", limit{`"a"`, 100, 20, 13, 2}},
@@ -208,7 +208,8 @@ func TestIETFServersWithRandomPolicies(t *testing.T) {
 	assert.Greater(t, 2*sum[1]/worlds, 0.68, "several policies")
 }
 
-// express-rate-limit sends the partition key only with the policy.
+// express-rate-limit sends the partition key only with the policy. A limit without a key then belongs to the policy
+// with the same name.
 func TestALimitWithoutPartitionKeyIsThatOfThePolicyOfItsName(t *testing.T) {
 	header := http.Header{}
 	header.Set("RateLimit-Policy", `"100-in-15min"; q=100; w=900; pk=:ZTNiMGM0NDI5OGZj:`)
@@ -219,7 +220,7 @@ func TestALimitWithoutPartitionKeyIsThatOfThePolicyOfItsName(t *testing.T) {
 	assert.Equal(t, 99, r.Remaining)
 }
 
-// GitLab sends the time of the reset since 1970.
+// GitLab sends the reset as seconds since 1970, which must not be taken for a duration.
 func TestAResetMayBeATimeSince1970(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, c := range map[string]struct {

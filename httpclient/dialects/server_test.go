@@ -96,7 +96,7 @@ func take(now time.Time, counters []discordsim.Counter) bool {
 	return true
 }
 
-// ideal returns how long n requests take a client that knows all counters of the server.
+// ideal returns how long a client that knows all counters of the server needs for n requests.
 func (s *server) ideal(n int) time.Duration {
 	start := time.Now()
 	counters, now := s.counters(), start

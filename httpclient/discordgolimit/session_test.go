@@ -66,7 +66,7 @@ func newDiscord(t *testing.T, config discordsim.Config) (*discordsim.Server, *ht
 }
 
 // Call exists because a session sends one request at a time in a bucket. If this test fails, discordgo has changed
-// that. It runs in real time, because virtual time stands still while a goroutine waits for a mutex.
+// that. The test runs in real time, because virtual time stands still while a goroutine waits for a mutex.
 func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	discord, transport := newDiscord(t, librarytest.Config())
@@ -146,7 +146,7 @@ func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
 				_, err := discordgolimit.Call(session).ChannelMessageEditComplex(edit, discordgo.WithContext(latest))
 				var superseded *ratelimits.SupersededError
 				if errors.As(err, &superseded) {
-					assert.LessOrEqual(t, time.Since(began), pace, "edit %d waits until its successor comes, at most", i)
+					assert.LessOrEqual(t, time.Since(began), pace, "edit %d waits at most until the next edit is made", i)
 					return
 				}
 				assert.NoError(t, err)

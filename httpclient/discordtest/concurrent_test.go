@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// The server calls the test's functions from many goroutines and holds no lock, while other goroutines read its
-// records.
+// The server calls the test's functions from many goroutines without holding a lock, while other goroutines read its
+// records. This must be safe.
 func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	var server *discordtest.Server
@@ -45,7 +45,7 @@ func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	assert.Equal(t, map[int]int{0: 1, 202: 10, 429: 29}, statuses)
 }
 
-// Close must end requests that a handler works on, even if the handler waits for its client to go.
+// Close must end requests on which a handler works, even if the handler waits until its client disconnects.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})

@@ -23,7 +23,8 @@ func ask(t testing.TB, server *discordtest.Server, on string, header ...string) 
 	return a
 }
 
-// accepted sends requests until one gets a 429. It returns how many came before, at most 100, and the 429.
+// accepted sends requests until one gets a 429. It returns the number of requests before that one, at most 100, and the
+// 429.
 func accepted(t testing.TB, server *discordtest.Server, on string) (n int, refused answer) {
 	t.Helper()
 	for ; n < 100; n++ {
@@ -134,7 +135,7 @@ func TestHiddenLimitsOfDiscord(t *testing.T) {
 	}
 }
 
-// All webhooks of a channel share one limit; webhooks of other channels do not count for it.
+// All webhooks of a channel share one limit, for which the webhooks of other channels do not count.
 func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {

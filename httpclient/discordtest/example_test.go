@@ -29,7 +29,7 @@ func Welcome(client *http.Client, channel, name string) error {
 }
 
 // The function under test gets the server's client. The example then looks at the requests that have arrived. In a
-// test, pass t instead of nil; the server then closes itself.
+// test, pass t instead of nil, so that the server is closed when the test ends.
 func Example() {
 	server := discordtest.NewServer(nil)
 	defer server.Close()

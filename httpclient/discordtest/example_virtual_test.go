@@ -12,7 +12,7 @@ import (
 )
 
 // This is an example of a test in virtual time. A hundred people join at once, and Discord allows five messages in five
-// seconds. So the transport needs up to a hundred seconds of virtual time for the messages, but almost no real time.
+// seconds. So the messages take up to a hundred seconds of virtual time, but almost no real time.
 func TestWelcomeToAHundredPeople(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,7 @@ func (t *tb) Fatalf(format string, arguments ...any) {
 	panic(t)
 }
 
-// A panic in the test's function must fail the test. net/http must not swallow it, and the server must go on.
+// A panic in a function of the test must fail the test instead of being hidden by net/http, and the server must go on.
 func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	t.Parallel()
 	fake := &tb{}
@@ -73,8 +73,8 @@ func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	}, fake.failures)
 }
 
-// After a scripted 429, the server refuses the same requests as Discord after a 429 of that class, until its time is
-// over.
+// After a scripted 429, the server must refuse the same requests as Discord after a 429 of that class, until the wait
+// that the 429 asks for is over.
 func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -140,7 +140,8 @@ func TestSlowBody(t *testing.T) {
 	}, discordtest.SlowBody("GET /users/@me", time.Minute))
 }
 
-// A condition can read the body and is called only for its operation. Nth counts the requests for which it is true.
+// A condition can read the body and is called only for its operation. Nth counts the requests for which the condition
+// is true.
 func TestFaultsByFunction(t *testing.T) {
 	t.Parallel()
 	asked := 0

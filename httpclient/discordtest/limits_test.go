@@ -65,8 +65,8 @@ func play(t *testing.T, server *discordtest.Server, turns ...turn) {
 	}
 }
 
-// outcome returns the status of the last request, or the class of its refusal, with "!" if it was avoidable. "lost"
-// comes before it if the client got no answer.
+// outcome returns the status of the last request, or the class of its refusal, followed by "!" if the refusal was
+// avoidable. If the client got no answer, the outcome begins with "lost".
 func outcome(server *discordtest.Server, err error) (word string) {
 	requests := server.Requests()
 	last := requests[len(requests)-1]
@@ -114,8 +114,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: edit, body: `{"name":"c"}`, want: "sub-limit", header: left("1")},
 		}},
 
-		// When a limit has room again depends on its kind: for all requests at once, for each one period after it, or at
-		// a steady rate.
+		// The kind of a limit decides when the limit has room again: for all requests at once, for each request one period
+		// after it, or at a steady rate.
 		{"window", []discordtest.Rule{discordtest.Window(create, 2, second)}, []turn{
 			{on: message, want: "200"}, {after: second / 2, on: message, want: "200 user!"},
 			{after: second / 2, on: message, want: "200 200 user!"},
@@ -129,18 +129,18 @@ func TestLimitsAndFaults(t *testing.T) {
 			{after: second / 2, on: message, want: "200 user!"},
 		}},
 
-		// The first rule that matches counts, so the channel 9 allows three.
+		// The first rule that matches a request applies, so channel 9 allows three messages.
 		{"by major parameter and authorization", []discordtest.Rule{
 			discordtest.Window("POST /channels/9/messages", 3, second), discordtest.Window("create_message", 1, second),
 		}, []turn{
 			{on: message, want: "200 user!"}, {on: message, by: "Bot b", want: "200"},
 			{on: "POST /channels/2/messages", want: "200"}, {on: "POST /channels/9/messages", want: "200 200 200 user!"},
 		}},
-		// A rule for "*" applies to operations without a rule of their own, each for itself, whatever the order.
+		// A rule for "*" applies to each operation without a rule of its own, separately, whatever the order of the rules.
 		{"of everything", []discordtest.Rule{
 			discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute),
 		}, []turn{{on: message, want: "200 200 user!"}, {on: guild, want: "200 user!"}, {on: history, want: "200"}}},
-		{"hidden, in no header", []discordtest.Rule{ // nothing could warn of the first refusal
+		{"hidden, in no header", []discordtest.Rule{ // no header could warn of the first refusal
 			discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden(),
 		}, []turn{
 			{on: guild, want: "200 sub-limit", header: none},
@@ -152,8 +152,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: message, want: "200 200 sub-limit"}, {on: history, want: "200", header: left("4")},
 			{after: time.Minute, on: message, want: "200"},
 		}},
-		// A limit on all requests applies in addition to all other limits, hidden ones included. The two edits that were
-		// accepted count here, too.
+		// A limit on all requests applies in addition to all other limits, hidden ones included. The two accepted edits count
+		// for it, too.
 		{"on top of all operations", []discordtest.Rule{discordtest.Window("*", 4, time.Minute).Shared()}, []turn{
 			{on: edit, body: `{"name":"a"}`, want: "200 200 sub-limit"}, {on: message, want: "200 200 shared"},
 		}},
@@ -173,7 +173,8 @@ func TestLimitsAndFaults(t *testing.T) {
 		{"of invalid answers", []discordtest.Rule{discordtest.Answer(me, 401, nil), ban}, banned},
 		{"of a handler's invalid answers", []discordtest.Rule{discordtest.Handle(me, forbidden), ban},
 			bannedByHandler},
-		// The 429s of an operation without a limit name no bucket. The first one must still count as a warning.
+		// The 429s of an operation without a limit name no bucket. The first one must still count as a warning, so that the
+		// next ones are avoidable.
 		{"scripted, without any limit", []discordtest.Rule{
 			discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1),
 		}, []turn{{on: message, want: "user user! user!"}}},
@@ -190,8 +191,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: "GET /webhooks/1/secret", by: "Bot b", want: "200", header: left("2")},
 			{on: "GET /webhooks/1/other", by: nobody, want: "200", header: left("4")},
 		}},
-		// Rules of the caller replace those of the preset. Apart from that they work as without the preset: the shared
-		// limit applies in addition to the preset's.
+		// Rules of the caller replace those of the preset. Apart from that they work as without the preset: the shared limit
+		// applies in addition to the preset's limit.
 		{"instead of Discord's", []discordtest.Rule{
 			discordtest.Window(create, 2, second), discordtest.Discord(), discordtest.Answer(me, 404, nil),
 			discordtest.Window("GET /guilds/{id}/roles", 3, second).Shared(),
@@ -200,7 +201,7 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: "GET /guilds/1/roles", want: "200 200 200 shared", header: map[string]string{"X-RateLimit-Limit": "1000"}},
 		}},
 
-		// An answer is counted like any other request. Its headers are not in a 429.
+		// A request that a rule of Answer answers is counted like any other request.
 		{"answers", []discordtest.Rule{
 			discordtest.Answer("get_my_user", 404, map[string]int{"code": 10013}).Nth(1),
 			discordtest.Answer("get_my_user", 200, "plain").Header("content-type", "text/plain"),
@@ -221,8 +222,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: me, want: "200", says: "first", header: map[string]string{"X-First": "1", "X-Second": ""}},
 			{on: me, want: "user!", header: map[string]string{"X-First": ""}},
 		}},
-		// The server's client opens a connection for each request. On a reused connection, net/http would repeat a
-		// request that is cut off, and the test would see no error. One of the two that failed is counted.
+		// The server's client opens a connection for each request. On a reused connection, net/http would repeat a request
+		// that is cut off, and the test would see no error. Of the two failed requests, one is counted.
 		{"broken connections", []discordtest.Rule{discordtest.Cut(me).Nth(2), discordtest.Lose(me).Nth(3)}, []turn{
 			{on: me, want: "200", header: left("4")}, {on: me, want: "lost0 lost200"}, {on: me, want: "200", header: left("2")},
 		}},
@@ -238,8 +239,8 @@ func TestLimitsAndFaults(t *testing.T) {
 	}
 }
 
-// Hidden and shared limits leave the ordinary limit of an operation as it is: the next rule that names the operation,
-// or else the default.
+// A hidden or shared limit does not replace the ordinary limit of an operation. This limit is still set by the next
+// rule that names the operation, or else by the default.
 func TestOrdinaryLimitBelowOthers(t *testing.T) {
 	t.Parallel()
 	const callback = "POST /interactions/{id}/{token}/callback"

@@ -104,7 +104,8 @@ func TestOperationsMayBeNamedInManyWays(t *testing.T) {
 	}
 }
 
-// If a name were not found, its rule would never apply and nobody would notice.
+// Each operation must be found by its name. Otherwise a rule for the operation would never apply, and nobody would
+// notice.
 func TestEveryOperationIsFoundByItsName(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile("operations.txt")

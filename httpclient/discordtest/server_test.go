@@ -151,8 +151,8 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 	})
 }
 
-// In virtual time, a 429 must not arrive at the same instant as a response that makes the client send a request: the
-// client could not have read both before.
+// In virtual time, a 429 must not arrive at the same instant as a response that makes the client send a request,
+// because the client could not have read both of them before it sends.
 func TestManyRequestsAtOnceAvoidEverythingAvoidable(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 100 * time.Millisecond} {

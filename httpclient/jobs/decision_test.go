@@ -123,8 +123,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Discord refuses a token for five minutes or for ever. A bot's job must succeed after the five minutes; a webhook's
-// job may be cancelled.
+// Discord refuses a token, either for five minutes or for ever. A bot's job must succeed after the five minutes, but a
+// webhook's job may be cancelled.
 func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -171,7 +171,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	}
 }
 
-// The error that a job queue keeps may be read by everyone who can read the queue, so it must show no token.
+// A job queue keeps the error of a job, and everyone who can read the queue can read it, so it must show no token.
 func TestTheErrorOfAJobShowsNoToken(t *testing.T) {
 	t.Parallel()
 	err := &url.Error{Op: "Post", URL: "https://discord.com/api/webhooks/1/secret-of-the-webhook",

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// A channel takes five messages in five seconds, and a job waits for a second at most. So the sixth job comes back
-// later.
+// A channel takes five messages in five seconds, and a job waits for a second at most. So the sixth job must come back
+// to the queue later.
 func Example() {
 	fake := discordtest.NewServer(nil, discordtest.Window("create_message", 5, 5*time.Second))
 	defer fake.Close()

@@ -27,8 +27,8 @@ func TestTheContextOfAJobBoundsItsWait(t *testing.T) {
 	assert.Equal(t, jobs.DefaultMaxWait, options.MaxWait)
 }
 
-// A job comes back in the next window, and one window later for each five jobs before it (the formula of
-// guild-queues-rate-limiting).
+// A snoozed job must come back in the next window, and one window later for each five jobs that were snoozed before it.
+// The program guild-queues-rate-limiting uses the same formula.
 func TestSnoozedJobsComeBackAtThePaceOfTheirLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		policy := exact(t)
@@ -104,7 +104,8 @@ func TestAnEndlessWaitIsNoShortOne(t *testing.T) {
 	})
 }
 
-// A policy lives as long as its process and meets many channels. It must forget limits that are over, and no others.
+// A policy exists as long as its process and meets the limits of many channels. It must forget the limits whose waits
+// are over, and no others.
 func TestAPolicyStaysSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := exact(t)

@@ -21,8 +21,8 @@ import (
 
 const create = "POST /channels/{id}/messages"
 
-// engine is a job queue like River and asynq. Its workers take jobs that are ready, in their order. After each interval
-// it makes snoozed jobs ready that are due.
+// engine is a job queue like River and asynq. Its workers take the jobs that are ready, in the order of the queue.
+// After each interval, snoozed jobs whose time has come become ready.
 type engine struct {
 	policy   *jobs.Policy
 	workers  int
@@ -74,7 +74,7 @@ func (e *engine) run(t *testing.T, all []int) {
 	}
 }
 
-// forward makes the snoozed jobs ready that are due, in the random order of a map.
+// forward makes the snoozed jobs ready whose time has come, in the random order of a map.
 func (e *engine) forward(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,7 +161,8 @@ func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T
 	}
 }
 
-// The second guild's jobs come after the first guild's, and most of both are snoozed.
+// The second guild's jobs are queued after the first guild's, and most jobs of both are snoozed. The second guild's
+// jobs must not wait for the first guild's.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many, few, limit = 2000, 200, 5
@@ -187,8 +188,8 @@ func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	})
 }
 
-// The example of guild-queues-rate-limiting: each guild allows ten changes of roles in ten seconds, and no response
-// shows this limit.
+// This is the example of the program guild-queues-rate-limiting: each guild allows ten changes of roles in ten seconds,
+// and no response shows this limit.
 func TestJobsComeBackAtThePaceOfADeclaredLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const n, guilds, limit, period = 600, 2, 10, 10 * time.Second

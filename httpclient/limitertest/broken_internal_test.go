@@ -26,7 +26,7 @@ var mutants = []mutant{
 	},
 	{
 		name:    "forgets where a request stood",
-		request: func(*buckets.Request) {}, // makes a copy, and the manager knows a request by its address
+		request: func(*buckets.Request) {}, // makes the limiter copy each request, which the manager knows by its address
 		fails:   []string{"order/refused requests come first"},
 	},
 	{
@@ -53,12 +53,12 @@ var mutants = []mutant{
 		fails:   []string{"deadline/before the predicted wait", "deadline/counting the queue"},
 	},
 	{
-		name:    "does not know what a context allows",
+		name:    "ignores the values of a context",
 		context: func(ctx context.Context) context.Context { return noValues{ctx} },
 		fails:   []string{"max wait/zero", "max wait/shorter", "max wait/a hold", "order/one at a time"},
 	},
 	{
-		name: "refuses too much", with: []buckets.Option{buckets.WithMaxRateLimit(time.Nanosecond)},
+		name: "rejects too much", with: []buckets.Option{buckets.WithMaxRateLimit(time.Nanosecond)},
 		fails: []string{
 			"deadline/after the wait", "first answer/refused", "window/fixed/one by one", "cancel/while in flight",
 			"memory/while nobody",
@@ -121,7 +121,7 @@ var mutants = []mutant{
 		fails:  []string{"refusal/leaves the count alone"},
 	},
 	{
-		name: "takes no time for none",
+		name: "takes a missing time for zero",
 		answer: answering(ratelimits.ClassEdge, func(r *ratelimits.Response) {
 			if !r.HasRetryAfter {
 				ignore(r)
@@ -199,7 +199,7 @@ var mutants = []mutant{
 		fails: []string{"lease/ending does not block"},
 	},
 	{
-		name: "counts alone",
+		name: "does not count other clients' requests",
 		answer: answering(ratelimits.ClassOK, func(r *ratelimits.Response) {
 			if r.Limited {
 				r.Remaining = r.Limit - 1
@@ -227,7 +227,7 @@ var mutants = []mutant{
 		fails: []string{"hold/interactions", "discovery/no headers", "window/fixed/round trip 300ms", "global limit/inter"},
 	},
 	{
-		name: "stops at an odd answer", // one that is no success, or has implausible limits
+		name: "keeps the lease after an odd answer", // one that is no success, or has implausible limits
 		end: func(_ *limiter, r ratelimits.Response, end func()) {
 			if r.Class == ratelimits.ClassOK && r.Bucket != "" && r.Remaining < r.Limit && r.ResetAfter > 0 {
 				end()
@@ -238,11 +238,11 @@ var mutants = []mutant{
 	{name: "forgets", forgets: true, fails: []string{"memory/"}},
 	{name: "does not close", open: true, fails: []string{"close/"}},
 	{
-		name: "does not look at what it is given", acquire: trust,
+		name: "does not check its arguments", acquire: trust,
 		fails: []string{"arguments/no context", "arguments/no request", "arguments/no route", "deadline/before"},
 	},
 	{
-		name: "tells tokens",
+		name: "puts tokens into errors",
 		err: func(err error, r *buckets.Request) error {
 			if r == nil {
 				return err
@@ -252,7 +252,7 @@ var mutants = []mutant{
 		fails: []string{"arguments/no token"},
 	},
 	{
-		name:  "refuses with an error of its own",
+		name:  "rejects with an error of its own",
 		err:   func(error, *buckets.Request) error { return errors.New("refused") },
 		fails: []string{"deadline/before", "max wait/shorter", "max wait/zero", "arguments/context that has ended"},
 	},

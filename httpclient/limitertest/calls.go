@@ -13,24 +13,25 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// noContext is a nil context, as a careless caller passes it.
+// noContext is a nil context, which a careless caller may pass.
 var noContext context.Context
 
 func (s *suite) arguments() {
-	const mistake = "a caller's mistake is to be an error, neither a panic nor a wait"
-	s.add("arguments/no context", mistake+", or a panic at the worst, as of package context", func(t *trial) {
+	const mistake = "a caller's mistake must cause an error, neither a panic nor a wait"
+	const noWait = "a caller's mistake must cause an error, or a panic like those of package context, but no wait"
+	s.add("arguments/no context", noWait, func(t *trial) {
 		t.fails(noContext, request(message(1)))
 	})
 	s.add("arguments/no request", mistake, func(t *trial) { t.fails(t.ctx, nil) })
 	s.add("arguments/no route", mistake, func(t *trial) { t.fails(t.ctx, &buckets.Request{Authorization: bot}) })
 	s.add("arguments/context that has ended",
-		"nobody is left to send the request, and whoever asks is to hear why", func(t *trial) {
+		"the caller no longer wants to send the request, and must learn why it gets no grant", func(t *trial) {
 			ctx, cancel := context.WithCancel(t.ctx)
 			cancel()
 			err := t.fails(ctx, request(message(1)))
 			t.expect(errors.Is(err, context.Canceled), "context.Canceled was expected, but the error is %v", err)
 		})
-	s.add("arguments/no token in an error", "errors end up in logs, and tokens must not", func(t *trial) {
+	s.add("arguments/no token in an error", "errors are logged, and tokens must not appear in logs", func(t *trial) {
 		const secret = "a-webhook-token-that-nobody-may-see"
 		hook := match("POST", "/webhooks/5/"+secret)
 		t.tell(hook, ok("hooks", 5, 0, time.Minute))
@@ -63,12 +64,12 @@ func (t *trial) fails(ctx context.Context, r *buckets.Request) error {
 		got.lease, got.err = t.acquire(ctx, r)
 	})
 	t.settle()
-	t.expect(t.soon(func() bool { return len(results) > 0 }), "an error was expected at once, but it waits")
+	t.expect(t.soon(func() bool { return len(results) > 0 }), "an error was expected at once, but the call waits")
 	got := <-results
-	t.expect(got.panicked == nil || ctx == nil, "an error was expected at once, but it panicked: %v", got.panicked)
-	t.expect(got.err != nil || got.panicked != nil, "an error was expected at once, but it was granted")
-	t.expect(got.lease == (buckets.Lease{}), "with the error %v, the lease was expected to be the zero one", got.err)
-	t.must(message(1), "a wrong call is nobody else's business").giveBack(t)
+	t.expect(got.panicked == nil || ctx == nil, "an error was expected at once, but the call panicked: %v", got.panicked)
+	t.expect(got.err != nil || got.panicked != nil, "an error was expected at once, but the request was granted")
+	t.expect(got.lease == (buckets.Lease{}), "with the error %v, a zero Lease was expected", got.err)
+	t.must(message(1), "a wrong call must not affect other requests").giveBack(t)
 	return got.err
 }
 
@@ -81,7 +82,7 @@ func lastOfTwo(t *trial) *call {
 
 func (s *suite) leases() {
 	s.add("lease/ended more than once",
-		"callers defer Release after every Update; what is given back twice is sent twice", func(t *trial) {
+		"callers that defer Release also call it after Update; a place given back twice is used twice", func(t *trial) {
 			c := lastOfTwo(t)
 			c.giveBack(t)
 			c.giveBack(t)
@@ -93,7 +94,7 @@ func (s *suite) leases() {
 			all[0].update(t, ok("messages", 2, 0, 2*time.Second))
 			all[0].giveBack(t)
 			all[0].release(t)
-			t.expectWait(request(message(1)), true, "the next, as Return after Update does nothing,")
+			t.expectWait(request(message(1)), true, "the next, because Return after Update does nothing,")
 			t.wait(2*time.Second + t.late(1))
 			t.must(message(1), "the window is over").giveBack(t)
 		})
@@ -106,23 +107,23 @@ func (s *suite) leases() {
 			t.expectGrants(1, t.asks(3, message(1)), "one of two is left")
 		})
 	s.add("lease/Return lets the next one go",
-		"whoever waits for the place would otherwise wait for a window that nobody has used", func(t *trial) {
+		"otherwise a request would wait for the next window, although this window has room", func(t *trial) {
 			last := lastOfTwo(t)
 			first, second := t.waiter(message(1), "none of two is left"), t.ask(message(1))
 			last.giveBack(t)
-			t.expect(t.soon(first.granted), "the first in line was expected to get the place that was returned, but %s", first)
-			t.expect(second.waiting(), "the second in line was expected to wait, but %s", second)
+			t.expect(t.soon(first.granted), "the first in the queue was expected to get the returned place, but %s", first)
+			t.expect(second.waiting(), "the second in the queue was expected to wait, but %s", second)
 		}, OneMind)
 	s.add("lease/Release keeps the charge",
-		"a request whose answer was lost may have been counted, and one more would draw a 429", func(t *trial) {
+		"a request whose response was lost may have been counted; then one more causes a 429", func(t *trial) {
 			lastOfTwo(t).release(t)
 			began := time.Now()
 			next := t.waiter(message(1), "until the window is over")
 			t.wait(time.Until(began.Add(2*time.Second + t.late(2) + time.Second)))
-			t.expect(next.granted(), "the next was expected to go in the next window, but %s", next)
+			t.expect(next.granted(), "the next request was expected to be granted in the next window, but %s", next)
 		})
 	s.add("lease/ending does not block",
-		"the request that empties a bucket gets its response at once; only later ones wait", func(t *trial) {
+		"the request that uses up a bucket gets its response at once; only later ones wait", func(t *trial) {
 			c := lastOfTwo(t)
 			waiting := t.asks(3, message(1))
 			began := time.Now()
@@ -136,14 +137,14 @@ func (s *suite) leases() {
 
 func (s *suite) order() {
 	s.add("order/first come, first served",
-		"messages would be sent in an order that nobody asked for, and the unlucky would wait for ever", func(t *trial) {
+		"otherwise messages are sent in a wrong order, and some requests can wait for ever", func(t *trial) {
 			w := limited(t, discordsim.Fixed(2, 200*time.Millisecond))
 			all := w.sends(13, message(1))
 			w.delivered(10*time.Second, all, "all")
 			w.inOrder(all)
 		}, Order)
 	s.add("order/refused requests come first, in order",
-		"they are the oldest; behind others they would be overtaken again and again", func(t *trial) {
+		"refused requests are the oldest; behind others they would be overtaken again and again", func(t *trial) {
 			t.tell(message(1), ok("messages", 3, 2, time.Second))
 			first, second := t.must(message(1), "two of three are left"), t.must(message(1), "one of three is left")
 			behind := t.ask(message(1))
@@ -159,13 +160,13 @@ func (s *suite) order() {
 					t.wait(10 * time.Millisecond)
 				}
 				t.expect(c.granted(), "number %d was expected to be granted, but %s", i+1, c)
-				t.expect(!c.now().at.Before(latest), "number %d was expected to go after those before it", i+1)
+				t.expect(!c.now().at.Before(latest), "number %d was expected to be granted no earlier than the one before it", i+1)
 				latest = c.now().at
 				c.update(t, ok("messages", 3, 0, 200*time.Millisecond))
 			}
 		}, Order)
 	s.add("order/one at a time",
-		"Discord orders messages by arrival, so each has to be answered before the next one leaves", func(t *trial) {
+		"Discord orders messages by arrival, so each has to be answered before the next one is sent", func(t *trial) {
 			t.tell(message(1), ok("messages", 10, 9, time.Minute))
 			ctx := buckets.ContextWithOrdered(t.ctx)
 			var all []*call
@@ -180,7 +181,7 @@ func (s *suite) order() {
 		}, OneAtATime)
 }
 
-// closer returns the limiter's Close, or skips the case.
+// closer returns the limiter as an io.Closer, or skips the case if it is none.
 func (t *trial) closer() io.Closer {
 	closer, ok := t.limiter.(io.Closer)
 	if !ok {
@@ -195,13 +196,13 @@ func (t *trial) close(closer io.Closer) {
 	closed := make(chan error, 1)
 	t.background(func() { closed <- closer.Close() })
 	t.wait(time.Second)
-	t.expect(t.soon(func() bool { return len(closed) > 0 }), "Close was expected to return, but it has not for a second")
+	t.expect(t.soon(func() bool { return len(closed) > 0 }), "Close was expected to return within a second")
 	err := <-closed
 	t.expect(err == nil, "Close was expected to succeed, but its error is %v", err)
 }
 
 func (s *suite) closing() {
-	s.add("close/ends all waits", "a program that shuts down must not hang on a queue", func(t *trial) {
+	s.add("close/ends all waits", "a program that shuts down must not hang because requests wait", func(t *trial) {
 		closer := t.closer()
 		t.tell(message(1), ok("messages", 5, 0, time.Minute))
 		t.must(history(1), "it is the first") // its lease is never ended
@@ -211,7 +212,7 @@ func (s *suite) closing() {
 		for range 3 {
 			all = append(all, t.waiter(message(1), "the window is used up"), t.waiter(message(2), "it was refused"))
 			if !t.without[Discovery] {
-				all = append(all, t.waiter(history(1), "nobody knows the route"))
+				all = append(all, t.waiter(history(1), "the route is unknown"))
 			}
 		}
 		t.tell(message(3), refused(ratelimits.ClassGlobal, time.Minute))
@@ -224,7 +225,7 @@ func (s *suite) closing() {
 		}
 	})
 	s.add("close/afterwards",
-		"what comes after the end gets an error, and what ends after it does no harm", func(t *trial) {
+		"a request that comes after Close gets an error, and a lease that ends later does no harm", func(t *trial) {
 			closer := t.closer()
 			t.tell(message(1), ok("messages", 5, 4, time.Minute))
 			updated, released := t.must(message(1), "four are left"), t.must(message(1), "three are left")

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// The fake Discord must get all parts of a request that it counts by, and the limits that a case has changed.
+// The fake Discord must get all parts of a request by which it counts, and must apply the limits that a case changes.
 func TestDiscordIsToldWhatItCountsBy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestDiscordIsToldWhatItCountsBy(t *testing.T) {
 		d.set(message(3), discordsim.Quota{}, "")
 		expect(200, withFields(message(3), "embeds"), "other fields")
 		assert.Equal(t, tally{arrived: 8, accepted: 5, refused: 2}, d.tally(),
-			"the first scripted 429 does not count, those during its hold do")
+			"the scripted 429 does not count, but the 429 during its hold does")
 
 		d.set(rename(1), discordsim.Fixed(2, time.Second), "")
 		header := d.process(request(rename(1))).Header

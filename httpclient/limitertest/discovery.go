@@ -11,26 +11,26 @@ import (
 
 func (s *suite) discovery() {
 	s.add("discovery/cold burst",
-		"nobody knows how many a new route allows; one request finds out, all others would be 429s", func(t *trial) {
+		"the limit of a new route is unknown; one request finds it out, a burst would cause many 429s", func(t *trial) {
 			w := limited(t, discordsim.Fixed(20, time.Second))
 			const trip = 300 * time.Millisecond
 			w.setTrip(trip)
 			n := w.rounds(200, 8)
 			all := w.sends(n, message(1))
-			t.expectGrants(1, all, "one goes first")
+			t.expectGrants(1, all, "one is sent first")
 			w.wait(trip + w.late(1))
 			within := time.Duration(n) * time.Second
 			if w.throughput > 0 {
 				atLeast := min(n, 20)
-				w.expect(count(all) >= atLeast, "the first was answered with 19 of 20 left, so %d were expected to have gone, "+
-					"but %d have", atLeast, count(all))
+				w.expect(count(all) >= atLeast, "the first was answered with 19 of 20 left, so %d were expected to be granted, "+
+					"but %d were", atLeast, count(all))
 				within = time.Minute
 			}
 			w.delivered(within, all, "all")
 			w.inOrder(all)
 		}, Discovery)
 	s.add("discovery/each major parameter counts for itself",
-		"Discord counts each channel, guild and webhook for itself; a common queue would be many times slower",
+		"Discord counts each channel, guild and webhook separately; a common queue would be many times slower",
 		func(t *trial) {
 			w := limited(t, discordsim.Fixed(3, 5*time.Second))
 			for range 3 {
@@ -43,12 +43,12 @@ func (s *suite) discovery() {
 				"three requests in each of eight channels, three allowed in each, were expected not to wait, but took %v", took)
 		}, Discovery)
 	s.add("discovery/a second route joins a bucket",
-		"routes whose answers name one hash share a count; each for itself they would send twice as many", func(t *trial) {
+		"routes whose responses name the same hash share a count; two counts allow twice as many", func(t *trial) {
 			w := limited(t, discordsim.Fixed(5, time.Second))
 			w.set(history(1), discordsim.Fixed(5, time.Second), "messages")
 			w.sends(2, message(1))
 			w.finish(10 * time.Second)
-			w.sends(4, history(1)) // the server counts the first of them in the bucket before the client can know its hash
+			w.sends(4, history(1)) // the server counts the first one in the bucket before the client can know the hash
 			w.wait(100 * time.Millisecond)
 			for range 5 {
 				w.sends(1, message(1))
@@ -57,13 +57,13 @@ func (s *suite) discovery() {
 			w.delivered(20*time.Second, w.sent, "all")
 		}, Discovery)
 	s.add("discovery/no headers",
-		"a route whose answers say nothing of limits has none that could be kept", func(t *trial) {
+		"a route whose responses name no limits has no limit to wait for", func(t *trial) {
 			for range 2 {
 				t.tell(message(1), plain(http.StatusOK))
 			}
 			t.expectGrants(30, t.asks(30, message(1)), "the route has no limit")
 		}, OneMind)
-	s.add("discovery/headers after all", "a route that had no limits may get some at any time", func(t *trial) {
+	s.add("discovery/headers after all", "a route without limits can get limits at any time", func(t *trial) {
 		t.tell(message(1), plain(http.StatusOK))
 		t.tell(message(1), ok("messages", 5, 2, time.Minute))
 		t.expectGrants(2, t.asks(5, message(1)), "two of five are left")
@@ -81,7 +81,7 @@ func refuses(class discordsim.Class) discordsim.Fault {
 }
 
 func (s *suite) firstAnswers() {
-	const why = "whatever the first answer on a route is, those who wait for it must go on, in time and without a 429"
+	const why = "whatever the first response on a route is, requests that wait for it must be sent in time, without a 429"
 	for _, f := range []struct {
 		name  string
 		fault discordsim.Fault
@@ -93,7 +93,7 @@ func (s *suite) firstAnswers() {
 		{"server error, counted", first(discordsim.Fault{Status: http.StatusInternalServerError}), nil},
 		{"refused: bucket", refuses(discordsim.ClassUser), nil},
 		{"refused: resource", refuses(discordsim.ClassShared), nil},
-		// A limiter with several parts may send a request on another route before all parts know of this refusal.
+		// A limiter with several parts may send a request before all its parts know of these two refusals.
 		{"refused: credential", refuses(discordsim.ClassGlobal), []Promise{OneMind}},
 		{"refused: address", refuses(discordsim.ClassEdge), []Promise{OneMind}},
 	} {
@@ -101,7 +101,7 @@ func (s *suite) firstAnswers() {
 			w := limited(t, discordsim.Fixed(10, time.Second))
 			w.script(f.fault)
 			w.sends(6, message(1))
-			w.delivered(10*time.Second, w.sent[1:], "all those behind the first")
+			w.delivered(10*time.Second, w.sent[1:], "all requests behind the first")
 		}, append(f.needs, Discovery)...)
 	}
 	for _, l := range []struct { // implausible limits
@@ -120,7 +120,7 @@ func (s *suite) firstAnswers() {
 			for n := range 4 {
 				c := t.ask(message(1))
 				t.wait(2*time.Second + t.late(1))
-				t.expect(c.granted(), "number %d after it was expected to go within 2s, but %s", n+1, c)
+				t.expect(c.granted(), "number %d after it was expected to be granted within 2s, but %s", n+1, c)
 				c.update(t, ok(l.hash, 5, 4, time.Second))
 			}
 		})
@@ -149,7 +149,7 @@ var pairs = []pair{
 func (s *suite) pairs() {
 	add := func(p pair, name, first, second string, shared bool, needs ...Promise) {
 		s.add("pair/"+name+"/"+p.name,
-			"requests share a count if bucket hash (without one, route) and major parameter are the same, and only then",
+			"requests share a count only if major parameter and bucket hash (without one, route) are the same",
 			func(t *trial) { pairShares(t, p, first, second, shared) }, needs...)
 	}
 	for _, p := range pairs {
@@ -161,8 +161,8 @@ func (s *suite) pairs() {
 	}
 }
 
-// pairShares sends both requests of a pair and then a third one. The bucket allows two requests in 5 s, so the third
-// must wait only if both requests share the bucket.
+// pairShares sends both requests of a pair, and then asks for each route whether a third request would wait. A bucket
+// allows two requests in 5 s, so the third must wait only if the first two share a bucket.
 func pairShares(t *trial, p pair, first, second string, shared bool) {
 	w := newWorld(t)
 	w.set(p.second, discordsim.Fixed(2, 5*time.Second), second)
@@ -180,7 +180,7 @@ func pairShares(t *trial, p pair, first, second string, shared bool) {
 
 func (s *suite) troubles() {
 	s.add("trouble/a server error neither fills nor empties",
-		"a 5xx carries no headers and says nothing of the count; it is neither a reset nor a refusal", func(t *trial) {
+		"a 5xx without headers says nothing about the count; it is neither a reset nor a refusal", func(t *trial) {
 			t.tell(message(1), ok("messages", 5, 4, 2*time.Second))
 			t.must(message(1), "four of five are left").update(t, plain(http.StatusBadGateway))
 			all := t.asks(5, message(1))
@@ -207,7 +207,7 @@ func (s *suite) troubles() {
 		{"all of the first", discordsim.Fault{Nth: []int{1, 2, 3}, Connection: discordsim.ConnectionLostBefore}},
 	} {
 		s.add("trouble/"+trouble.name,
-			"what was not answered, or without limits, may have been counted; it must neither stop others nor let more go",
+			"a request may have been counted even if no limits are returned; it must neither stop others nor free a place",
 			func(t *trial) {
 				w := limited(t, discordsim.Fixed(5, time.Second))
 				w.script(trouble.fault)

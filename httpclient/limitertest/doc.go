@@ -22,16 +22,16 @@
 //
 // # Time
 //
-// A case runs in a [testing/synctest] bubble, in which it also makes the limiter: minutes of waiting take no time, and
-// every run is the same. For a limiter that communicates with another process, use [WithRealTime].
+// Each case runs in a [testing/synctest] bubble, in which its limiter is also made. Therefore minutes of waiting take
+// no time, and every run is the same. For a limiter that communicates with another process, use [WithRealTime].
 //
 // # Optional promises
 //
 // Some limiters cannot keep every [Promise]; [Without] skips the cases of a promise. All other cases apply to every
-// limiter, but only an [io.Closer] is closed.
+// limiter, except that the cases of Close are skipped if the limiter is not an [io.Closer].
 //
 // To test limiters that share their state, pass a limiter that distributes requests among several of them.
 //
 // A wait that ends neither with its context nor with the limiter's Close or the test's cleanup cannot be stopped. The
-// case reports it, and the bubble then panics with its stack trace.
+// case reports such a wait as a failure, and then the bubble panics with the stack trace of the wait.
 package limitertest

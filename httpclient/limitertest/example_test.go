@@ -12,8 +12,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Sequential is a limiter that sends one request at a time for each credential. It is slow but safe: before it sends a
-// request, the previous response has said how many remain. It has no global limit and never evicts anything.
+// Sequential is a limiter that sends one request at a time for each credential. It is slow but safe, because it sends a
+// request only after the previous response, which says how many more requests its bucket allows. Sequential has no
+// global limit and never evicts anything.
 type Sequential struct {
 	turns sync.Map // by credential: a channel that is full while a request is in flight
 
@@ -46,7 +47,8 @@ func NewSequential() *Sequential {
 	}
 }
 
-// AcquireRequest waits until no other request of the credential is in flight, and then for its window and holds.
+// AcquireRequest waits until no other request of the credential is in flight, and then until the window and the holds
+// of the request allow it.
 func (s *Sequential) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	if r == nil || r.Route.IsZero() {
 		return buckets.Lease{}, errors.New("the request has no route")
@@ -106,7 +108,7 @@ func (l *lease) windowLocked() *window {
 	return w
 }
 
-// End records what the response says, and lets the next request of the credential leave. The Lease calls it once.
+// End records what the response says, and lets the next request of the credential proceed. The Lease calls End once.
 func (l *lease) End(sent bool, r ratelimits.Response) {
 	defer func() { <-l.turn }()
 	if !sent {

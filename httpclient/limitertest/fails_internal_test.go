@@ -91,7 +91,8 @@ func TestMutantsFail(t *testing.T) {
 	}
 }
 
-// Managers must pass with any options for limits. The wrapper of a mutant must not be a mistake by itself.
+// Managers must pass Strict, whatever their limits. So must a mutant without a mistake; otherwise the wrapper itself
+// would have one.
 func TestManagersPass(t *testing.T) {
 	t.Parallel()
 	long := []buckets.Option{
@@ -104,7 +105,7 @@ func TestManagersPass(t *testing.T) {
 	}{
 		{"as it is", managed(), []Option{WithMaxWait(buckets.DefaultMaxRateLimit)}},
 		{"mutant without a mistake", mutant{}.limiter, nil},
-		{"longer max rate limit, eager collection", managed(long...), []Option{WithMaxWait(time.Hour)}},
+		{"longer max rate limit, early eviction", managed(long...), []Option{WithMaxWait(time.Hour)}},
 		{"no global limit", managed(buckets.WithGlobalLimit(0)), []Option{WithGlobalLimit(0)}},
 		{"high global limit", managed(buckets.WithGlobalLimit(500)), []Option{WithGlobalLimit(500)}},
 	} {
@@ -132,20 +133,20 @@ func TestOnlyLeavesOutAllOtherCases(t *testing.T) {
 	assert.Positive(t, n)
 }
 
-// A case that no limiter fails tests nothing.
+// At least one mutant must fail each case, because a case that no limiter fails tests nothing.
 func TestEveryCaseIsFailedBySomeMutant(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for _, c := range cases() {
 		fails := func(m mutant) bool { return c.named(m.fails) }
-		assert.True(t, slices.ContainsFunc(mutants, fails), "nothing fails %q", c.name)
+		assert.True(t, slices.ContainsFunc(mutants, fails), "no mutant fails %q", c.name)
 		assert.False(t, seen[c.name], "two cases are named %q", c.name)
 		assert.NotEmpty(t, c.why, c.name)
 		seen[c.name] = true
 	}
 }
 
-// Each prefix of Core must name a case. A limiter that causes 429s fails Core, whatever its throughput.
+// Each prefix in core must name a case. A limiter without limits must fail Core, although Core requires no throughput.
 func TestCoreIsAboutSafetyAlone(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range core {
@@ -186,7 +187,7 @@ func TestSuiteRunsInRealTime(t *testing.T) {
 	}
 }
 
-// One part of a limiter may learn from a response later than the pause of the suite.
+// In real time, the suite must wait for a part of a limiter that learns of a response later than the suite's pause.
 func TestSuiteWaitsForNewsInRealTime(t *testing.T) {
 	t.Parallel()
 	tardy := mutant{end: func(_ *limiter, _ ratelimits.Response, end func()) { time.AfterFunc(3*realPause, end) }}
@@ -194,7 +195,7 @@ func TestSuiteWaitsForNewsInRealTime(t *testing.T) {
 	assert.Empty(t, record(t, c, tardy.limiter, WithRealTime(), WithTolerance(10*time.Second)).failures)
 }
 
-// The options set how late a grant and how low the throughput may be.
+// WithTolerance must set how late a grant may be, and WithThroughput how low the throughput may be.
 func TestTolerances(t *testing.T) {
 	t.Parallel()
 	late := mutant{context: func(ctx context.Context) context.Context {

@@ -11,19 +11,19 @@ import (
 )
 
 // Core tests what every limiter must do to keep to Discord's limits: it causes no avoidable 429, waits as long as a 429
-// says and then continues, and its waits end with their contexts. A limiter that sends one request at a time can pass.
-// The cases are subtests of t that run in parallel.
+// says and then continues, and its waits end with their contexts. Even a limiter that sends one request at a time can
+// pass. The cases are subtests of t that run in parallel.
 //
 // newLimiter is called once for each case, with the case's t. It must return a new limiter that is ready for use,
-// without any state. Register its end with t.Cleanup. newLimiter must be safe for concurrent use.
+// without any state. To close the limiter after the case, use t.Cleanup. newLimiter must be safe for concurrent use.
 func Core(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
 	t.Helper()
 	run(t, coreCases(), newLimiter, append([]Option{WithThroughput(0)}, options...))
 }
 
-// Strict tests all cases, including those of Core. A limiter that passes keeps all promises of package buckets. It is
-// also fast, delays no more requests than necessary, and keeps the order of arrival; it rejects at once requests that
-// would wait too long. newLimiter is as in Core.
+// Strict runs all cases, including those of Core. A limiter that passes keeps all promises of package buckets. Besides
+// what Core requires, it is fast, delays no more requests than necessary, sends requests in the order of arrival, and
+// rejects at once the requests that would wait too long. newLimiter is as in Core.
 func Strict(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
 	t.Helper()
 	run(t, cases(), newLimiter, options)
@@ -46,7 +46,8 @@ func run(t *testing.T, cases []testCase, newLimiter func(t *testing.T) httpclien
 	}
 }
 
-// skipper is a *testing.T in a bubble, where it cannot skip the test around the bubble. It stores the reason instead.
+// skipper is the *testing.T of a bubble. Its Skipf ends the code in the bubble and stores the reason for run, because
+// the test around the bubble can only be skipped from outside.
 type skipper struct {
 	*testing.T
 	reason *string
@@ -57,7 +58,7 @@ func (s *skipper) Skipf(format string, arguments ...any) {
 	s.SkipNow()
 }
 
-// inTime runs f in a bubble, or directly with WithRealTime.
+// inTime runs f in a bubble, or outside of one if WithRealTime was given.
 func (s *settings) inTime(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	if s.realTime {
@@ -70,7 +71,7 @@ func (s *settings) inTime(t *testing.T, f func(t *testing.T)) {
 // testCase is one situation that a limiter must handle.
 type testCase struct {
 	name  string
-	why   string // why the case matters, for the text of a failure
+	why   string // why the case matters, part of each failure's text
 	run   func(t *trial)
 	needs []Promise // the case is skipped if the limiter lacks one of these
 }
@@ -130,7 +131,7 @@ func (c *testCase) named(beginnings []string) bool {
 func (c *testCase) perform(t *testing.T, r reporter, newLimiter func(t *testing.T) httpclient.Limiter, s settings) {
 	for _, promise := range c.needs {
 		if s.without[promise] {
-			r.Skipf("skipped without: %s", promise)
+			r.Skipf("skipped, because the case needs this: %s", promise)
 			return
 		}
 	}

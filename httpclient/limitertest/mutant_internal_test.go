@@ -29,7 +29,8 @@ func managed(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
 
 func unlimited(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }
 
-// mutant describes a manager with one mistake. All fields may be zero. The functions change what the manager gets.
+// mutant describes a manager with one mistake. All fields may be zero. The functions replace or change what the manager
+// gets and returns.
 type mutant struct {
 	name  string
 	fails []string         // prefixes of the names of the cases that must find the mistake
@@ -39,12 +40,12 @@ type mutant struct {
 	context func(ctx context.Context) context.Context
 	favours bool // every second request has priority
 	request func(r *buckets.Request)
-	acquire func(l *limiter, ctx context.Context, r *buckets.Request) (buckets.Lease, error) // replaces the manager's
+	acquire func(l *limiter, ctx context.Context, r *buckets.Request) (buckets.Lease, error) // replaces AcquireRequest
 	err     func(err error, r *buckets.Request) error
 	answer  func(r *ratelimits.Response)
 	sent    func(sent bool, r ratelimits.Response) bool
-	end     func(l *limiter, r ratelimits.Response, end func()) // calls end to end the lease
-	forgets bool                                                // the manager is replaced after five seconds of silence
+	end     func(l *limiter, r ratelimits.Response, end func()) // calls its end if the lease is to end
+	forgets bool                                                // the manager is replaced after 5 s without a call
 	open    bool                                                // Close does nothing
 }
 
@@ -168,7 +169,8 @@ func leak(l *limiter, ctx context.Context, r *buckets.Request) (lease buckets.Le
 	}
 }
 
-// trust accepts all arguments, and grants at once what has a deadline or no route.
+// trust accepts all arguments. It grants a request at once if the context has a deadline, or if the request has an
+// Authorization but no route.
 func trust(l *limiter, ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	if ctx == nil {
 		ctx = context.Background()

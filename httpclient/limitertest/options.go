@@ -10,30 +10,30 @@ import (
 type Promise string
 
 const (
-	// Order means that within a bucket requests are sent in the order in which they were first acquired, also after a
-	// 429.
+	// Order means that the requests of a bucket are sent in the order in which AcquireRequest was first called for them,
+	// also after a 429.
 	Order Promise = "first come, first served"
-	// Prediction means that a request that would wait beyond its deadline or buckets.ContextWithMaxWait is rejected at
-	// once, with a *ratelimits.TooLongError.
-	Prediction Promise = "refusing at once requests that would wait too long"
-	// Discovery means that on an unknown route one request is sent first.
+	// Prediction means that a request is rejected at once, with a *ratelimits.TooLongError, if it would wait beyond its
+	// deadline or longer than buckets.ContextWithMaxWait allows.
+	Prediction Promise = "rejecting at once requests that would wait too long"
+	// Discovery means that on an unknown route one request is sent first, and the others wait for its response.
 	Discovery Promise = "sending one request first on an unknown route"
-	// SubLimits means that a 429 for a field of the body holds only requests with the same fields.
+	// SubLimits means that a 429 for a field of the body holds only requests whose bodies set the same fields.
 	SubLimits Promise = "distinguishing hidden limits of a body's fields from the bucket"
 	// Edge means that a refusal by the network in front of Discord holds all requests.
 	Edge Promise = "holding all requests after a refusal at the edge"
 	// OneAtATime means that with buckets.ContextWithOrdered the requests of a bucket are sent one at a time.
 	OneAtATime Promise = "one request at a time for an ordered context"
 	// SlowRefill means that the limiter causes no 429 while it finds out that a bucket refills one place at a time, even
-	// if responses are late.
+	// if responses arrive late and in any order.
 	SlowRefill Promise = "detecting buckets that refill one place at a time without a 429, if responses are late"
 	// OneMind means that the whole limiter knows at once what a response says about its route or credential, and which
-	// requests wait. A limiter that distributes requests among several processes cannot promise it: they learn that
-	// later, by messages or from their own responses.
+	// requests wait. A limiter that distributes requests among several processes cannot promise this, because the other
+	// processes learn of a response later, by messages or from their own responses.
 	OneMind Promise = "applying each response at once in all parts of the limiter"
 
 	// virtualTime is not a promise of a limiter. It marks cases that would take minutes in real time.
-	virtualTime Promise = "virtual time, as this would take too long in real time"
+	virtualTime Promise = "virtual time, because the case would take too long in real time"
 )
 
 // Option sets what Core and Strict expect of the limiter.
@@ -56,7 +56,8 @@ const (
 	// Headers are cut to whole milliseconds. A limiter may add 1 ms for that and 1 ms for its own rounding.
 	defaultTolerance  = 5 * time.Millisecond
 	realTimeTolerance = 150 * time.Millisecond
-	// realPause is how long to wait in real time until goroutines should be idle. Real time has no way to detect that.
+	// realPause is how long a case in real time waits for goroutines to become idle. Only a bubble can detect that they
+	// are.
 	realPause = 20 * time.Millisecond
 )
 
@@ -76,7 +77,7 @@ func settingsOf(options []Option) settings {
 }
 
 // WithGlobalLimit sets how many requests per second the limiter allows one authorization, 50 by default. Zero or less
-// means no such limit. With less than 50, cases about other limits fail, because they take too long.
+// means no such limit. With less than 50, the cases about other limits fail, because they take too long.
 func WithGlobalLimit(perSecond int) Option {
 	return func(s *settings) { s.global = max(perSecond, 0) }
 }
@@ -92,27 +93,27 @@ func WithTolerance(d time.Duration) Option {
 	return func(s *settings) { s.tolerance = max(d, 0) }
 }
 
-// WithThroughput sets the throughput that the limiter must reach. It is a fraction of the ideal: to use up each window,
-// and to send again as soon as that is certainly safe. The default is 0.8 in Strict, none in Core. Zero or less means
-// no requirement.
+// WithThroughput sets the throughput that the limiter must reach, as a fraction of the ideal. The ideal limiter uses up
+// each window, and sends again as soon as that is certainly safe. The default is 0.8 in Strict, and no requirement in
+// Core. Zero or less means no requirement.
 func WithThroughput(fraction float64) Option {
 	return func(s *settings) { s.throughput = max(fraction, 0) }
 }
 
-// WithRealTime runs the cases outside of bubbles, in real time. It takes minutes, cases with very long waits are
-// skipped, and on a busy machine a correct limiter can fail; see WithTolerance.
+// WithRealTime runs the cases outside of bubbles, in real time. Such a run takes minutes, cases with very long waits
+// are skipped, and on a busy machine a correct limiter can fail; see WithTolerance.
 func WithRealTime() Option {
 	return func(s *settings) { s.realTime = true }
 }
 
-// WithPause sets how long operations that need no time in a bubble may take in real time, 20 ms by default. Set more
-// for a limiter that asks another process.
+// WithPause sets how long operations that need no time in a bubble may take in real time, 20 ms by default. A shorter
+// time counts as 20 ms. Set a longer time for a limiter that asks another process.
 func WithPause(d time.Duration) Option {
 	return func(s *settings) { s.pause = max(d, realPause) }
 }
 
-// Only runs the cases whose names have one of these prefixes, such as "cancel/" and "lease/". In real time, all cases
-// take minutes.
+// Only runs the cases whose names have one of these prefixes, such as "cancel/" and "lease/". This saves minutes in
+// real time.
 func Only(beginnings ...string) Option {
 	return func(s *settings) { s.only = append(s.only, beginnings...) }
 }

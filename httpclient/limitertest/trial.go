@@ -29,7 +29,7 @@ type trial struct {
 	reporter reporter
 	why      string
 	limiter  httpclient.Limiter
-	ctx      context.Context // parent of all requests' contexts, ends with the case
+	ctx      context.Context // parent of the contexts of all requests; ends with the case
 	cancel   context.CancelFunc
 	asking   atomic.Int64 // calls of AcquireRequest that have not returned
 	running  atomic.Int64 // goroutines of the case
@@ -87,8 +87,8 @@ func (t *trial) settle() {
 	synctest.Wait()
 }
 
-// soon reports whether a condition holds. In real time it waits for the condition as long as a grant may be late,
-// because a trial cannot see when all parts of a limiter have learnt of a response.
+// soon reports whether a condition holds. In real time it waits up to the tolerance until the condition holds, because
+// a trial cannot see when all parts of a limiter have learnt of a response.
 func (t *trial) soon(holds func() bool) bool {
 	deadline := time.Now().Add(t.tolerance)
 	for !holds() {
@@ -106,7 +106,7 @@ func (t *trial) wait(d time.Duration) {
 	t.settle()
 }
 
-// late returns how late an event may be that depends on this many timers in a row.
+// late returns the greatest permitted delay of an event that depends on this many timers, one after the other.
 func (t *trial) late(rounds int) time.Duration {
 	d := time.Duration(rounds) * t.tolerance
 	if t.realTime {
@@ -115,7 +115,7 @@ func (t *trial) late(rounds int) time.Duration {
 	return d
 }
 
-// rounds returns how often to repeat a race, or how many requests to send. In real time that is less.
+// rounds returns how often to repeat a race, or how many requests to send. In real time the number is smaller.
 func (t *trial) rounds(inBubble, inRealTime int) int {
 	if t.realTime {
 		return inRealTime
@@ -295,7 +295,7 @@ func (t *trial) waiter(route routes.CompiledRoute, because string) *call {
 // tell sends one request and updates its lease with answer. It returns the time of the update.
 func (t *trial) tell(route routes.CompiledRoute, answer ratelimits.Response) time.Time {
 	t.reporter.Helper()
-	return t.must(route, "nothing stands against it yet").update(t, answer)
+	return t.must(route, "no limit stops it yet").update(t, answer)
 }
 
 // refuse lets the limiter learn that four of five messages are left, and sends one more, which gets this refusal. It
@@ -324,7 +324,7 @@ func (t *trial) waits(r *buckets.Request) bool {
 		c.cancel()
 		t.settle()
 	}
-	c.giveBack(t) // also if the request was granted meanwhile
+	c.giveBack(t) // even after the cancellation, because the request may have been granted before
 	return !granted
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// gate is a limit or a hold that requests can wait for. prepare makes requests wait at the gate; the world's messages
-// in channel 1 have a limit of five per second.
+// gate is a limit or a hold for which requests can wait. After prepare, further messages in channel 1, which have a
+// limit of five per second, wait at the gate.
 type gate struct {
 	name    string
 	needs   []Promise
@@ -91,11 +91,11 @@ var leavers = []struct {
 func (s *suite) cancelling() {
 	for _, g := range gates {
 		for _, l := range leavers {
-			s.add("cancel/"+g.name+"/"+l.name, "a waiter that leaves gives back all that it took, and wakes the next one",
+			s.add("cancel/"+g.name+"/"+l.name, "a cancelled request gives back all that it took, and wakes the next one",
 				func(t *trial) { leave(t, g, l.who) }, g.needs...)
 		}
 	}
-	const lost = "a grant that nobody takes any more has to be given back, or the bucket loses a place each time"
+	const lost = "a grant to a cancelled request has to be given back; otherwise the bucket loses a place each time"
 	s.add("cancel/while the window opens", lost, func(t *trial) {
 		w := limited(t, discordsim.Fixed(5, time.Second))
 		for round := range w.rounds(40, 4) {
@@ -106,7 +106,7 @@ func (s *suite) cancelling() {
 			rest := w.sends(4, message(1))
 			time.AfterFunc(time.Until(opens)+time.Duration(round)*time.Millisecond, head.cancel)
 			w.finish(20 * time.Second)
-			w.acceptedAll(rest, "those behind the one that gave up")
+			w.acceptedAll(rest, "the requests behind the cancelled one")
 			w.wait(1500 * time.Millisecond)
 		}
 		w.refusedNone()
@@ -119,16 +119,16 @@ func (s *suite) cancelling() {
 			t.background(waiting.cancel)
 			t.background(last.held().Return)
 			t.settle()
-			t.expect(!waiting.waiting(), "the one that gave up was expected to return, but it waits")
+			t.expect(!waiting.waiting(), "the cancelled request was expected to end, but it waits")
 			waiting.giveBack(t)
-			next := t.must(message(1), "one of two is left, as nobody has sent anything")
+			next := t.must(message(1), "one of two is left, because nothing was sent")
 			t.expectWait(request(message(1)), true, "a second one, because one of two is left,")
 			next.giveBack(t)
 			t.wait(4 * time.Second)
 		}
 	})
 	s.add("cancel/while in flight",
-		"a caller that gives up on the response ends its lease with Release, and the others go on", func(t *trial) {
+		"a caller that gets no response ends its lease with Release, and the other requests are still sent", func(t *trial) {
 			w := limited(t, discordsim.Fixed(5, time.Second))
 			odd := func(c discordsim.Call) bool { return c.N%2 == 1 }
 			w.script(discordsim.Fault{When: odd, Connection: discordsim.ConnectionLostAfter})
@@ -171,7 +171,7 @@ func leave(t *trial, g gate, leaving []int) {
 		w.expect(o.done && errors.Is(o.err, context.Canceled),
 			"number %d was expected to end with context.Canceled at once, but it has ended: %v, error: %v", i+1, o.done, o.err)
 	}
-	w.delivered(20*time.Second, staying, "all that did not give up")
+	w.delivered(20*time.Second, staying, "all that were not cancelled")
 	w.inOrder(staying)
 	w.fullRate()
 }
@@ -181,8 +181,9 @@ func leave(t *trial, g gate, leaving []int) {
 func (t *trial) rejected(c *call, deadline bool) {
 	t.reporter.Helper()
 	o := c.now()
-	t.expect(o.done && o.err != nil, "it was expected to be refused at once, but %s", c)
-	t.expect(o.at.Sub(c.began) <= t.late(0), "it was expected to be refused at once, but was after %v", o.at.Sub(c.began))
+	t.expect(o.done && o.err != nil, "it was expected to be rejected at once, but %s", c)
+	after := o.at.Sub(c.began)
+	t.expect(after <= t.late(0), "it was expected to be rejected at once, but was rejected after %v", after)
 	t.expect(isTooLong(o.err), "a *ratelimits.TooLongError was expected, but the error is: %v", o.err)
 	t.expect(errors.Is(o.err, context.DeadlineExceeded) == deadline,
 		"errors.Is(err, context.DeadlineExceeded) was expected to be %v for: %v", deadline, o.err)
@@ -198,28 +199,28 @@ func (t *trial) withDeadline(d time.Duration) *call {
 
 func (s *suite) deadlines() {
 	s.add("deadline/before the predicted wait",
-		"a caller with a second to live is to hear at once that it takes a minute, not after that second", func(t *trial) {
+		"a caller whose deadline is too early is to learn that at once, not at the deadline", func(t *trial) {
 			t.tell(message(1), ok("messages", 5, 0, 20*time.Second))
 			t.rejected(t.withDeadline(3*time.Second), true)
 		}, Prediction)
 	s.add("deadline/counting the queue ahead",
-		"the wait is not the window alone: those ahead use up windows of their own", func(t *trial) {
+		"the wait is longer than the current window, because the requests ahead use up windows, too", func(t *trial) {
 			t.tell(message(1), ok("messages", 1, 0, 10*time.Second))
 			ahead := t.asks(3, message(1))
 			t.rejected(t.withDeadline(25*time.Second), true) // the fourth would be sent in the fourth window, after 30 s
 			for _, c := range ahead {
-				t.expect(c.waiting(), "those ahead were expected to go on waiting, but %s", c)
+				t.expect(c.waiting(), "the requests ahead were expected to go on waiting, but %s", c)
 			}
 		}, Prediction, OneMind)
-	s.add("deadline/after the wait", "a limiter that refuses what could have been sent loses requests", func(t *trial) {
+	s.add("deadline/after the wait", "a limiter must not reject a request that can be sent in time", func(t *trial) {
 		answered := t.tell(message(1), ok("messages", 5, 0, time.Second))
 		t.grantedAfter(t.withDeadline(10*time.Second), answered, time.Second, "a request with a deadline after the wait")
 	})
 	s.add("deadline/of a wait that nobody can predict",
-		"a context's end ends the wait, whatever is waited for", func(t *trial) {
+		"the end of its context ends a wait, whatever the request waits for", func(t *trial) {
 			probe := t.must(message(1), "it is the first")
 			c, patient := t.withDeadline(time.Second), t.ask(message(1))
-			if c.granted() { // without a discovery rule nothing waits
+			if c.granted() { // without Discovery, no request waits
 				return
 			}
 			t.wait(time.Second + t.late(1))
@@ -228,9 +229,9 @@ func (s *suite) deadlines() {
 			took := o.at.Sub(c.began)
 			t.expect(took <= time.Second+t.late(1), "the end was expected after 1s, but came after %v", took)
 			probe.update(t, ok("messages", 5, 4, time.Second))
-			t.expect(t.soon(patient.granted), "the one behind was expected to go when the first was answered, but %s", patient)
+			t.expect(t.soon(patient.granted), "the last request was expected to be granted after the response, but %s", patient)
 		})
-	s.add("max wait/zero", "who must not wait is to get a permission at once or an error at once", func(t *trial) {
+	s.add("max wait/zero", "a request with a max wait of 0 gets a grant or an error at once", func(t *trial) {
 		none := t.withMaxWait(0)
 		t.tell(message(1), ok("messages", 2, 1, time.Second))
 		last := t.call(none, request(message(1)))
@@ -242,14 +243,14 @@ func (s *suite) deadlines() {
 		c := t.call(none, request(message(1)))
 		t.expect(c.granted(), "the window is over, so a grant was expected at once, but %s", c)
 	}, Prediction)
-	s.add("max wait/shorter than the wait", "an error now is worth more than one after the wait", func(t *trial) {
+	s.add("max wait/shorter than the wait", "an error at once is worth more than an error after the wait", func(t *trial) {
 		answered := t.tell(message(1), ok("messages", 2, 0, 2*time.Second))
 		t.rejected(t.call(t.withMaxWait(time.Second), request(message(1))), false)
 		c := t.call(t.withMaxWait(3*time.Second), request(message(1)))
-		t.grantedAfter(c, answered, 2*time.Second, "a request that may wait for longer")
+		t.grantedAfter(c, answered, 2*time.Second, "a request with a longer max wait")
 	}, Prediction)
 	s.add("max wait/a hold makes it too long",
-		"a head that is refused must not take the one behind it along", func(t *trial) {
+		"when the head of a queue is rejected, the request behind it must still be sent", func(t *trial) {
 			t.tell(message(1), ok("messages", 2, 1, time.Second))
 			last := t.must(message(1), "one of two is left")
 			head := t.call(t.withMaxWait(1500*time.Millisecond), request(message(1)))
@@ -259,19 +260,20 @@ func (s *suite) deadlines() {
 			answered := last.update(t, in(refused(ratelimits.ClassUser, 4*time.Second), "messages", 2, 0, 4*time.Second))
 			t.wait(1500*time.Millisecond + t.late(1))
 			err := head.now().err
-			t.expect(err != nil, "the head was expected to be refused, as it may wait for 1.5s and the hold is 4s, but %s", head)
+			t.expect(err != nil, "the head was expected to be rejected, because its max wait is 1.5s and the hold lasts 4s, "+
+				"but %s", head)
 			t.expect(isTooLong(err), "a *ratelimits.TooLongError was expected, but the error is: %v", err)
-			t.grantedAfter(second, answered, 4*time.Second, "the one behind the refused head")
+			t.grantedAfter(second, answered, 4*time.Second, "the request behind the rejected head")
 		}, Prediction)
-	s.add("max wait/of the limiter", "the bound is for those who set none of their own", func(t *trial) {
+	s.add("max wait/of the limiter", "the limiter's bound is for requests that set none of their own", func(t *trial) {
 		if t.maxWait == 0 {
-			t.reporter.Skipf("the limiter has no bound for waits of its own")
+			t.reporter.Skipf("the limiter has no bound of its own for waits")
 		}
 		t.tell(message(1), ok("messages", 5, 0, t.maxWait+time.Second))
 		t.rejected(t.ask(message(1)), false)
 		t.tell(message(2), ok("messages", 5, 0, t.maxWait-time.Second))
 		t.waiter(message(2), "it takes less than the bound")
 		c := t.call(t.withMaxWait(t.maxWait+time.Minute), request(message(1)))
-		t.expect(c.waiting(), "the context's bound was expected to come before the limiter's, but %s", c)
+		t.expect(c.waiting(), "the context's bound was expected to replace the limiter's, but %s", c)
 	}, Prediction)
 }

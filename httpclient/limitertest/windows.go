@@ -8,10 +8,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// kinds lists the ways in which a bucket may count. Discord has all of them; its headers do not distinguish them.
+// kinds lists the ways in which a bucket can count requests. Discord uses all of them, and its headers do not
+// distinguish them.
 var kinds = []discordsim.Kind{discordsim.KindFixed, discordsim.KindSliding, discordsim.KindLeaky}
 
-// distances lists round trips, from milliseconds to several windows.
+// distances lists round trips, from milliseconds to more than two windows of a second.
 var distances = []struct {
 	trip, jitter time.Duration
 	disordered   bool // responses arrive in any order, so no client can know when a window opened
@@ -26,16 +27,17 @@ var distances = []struct {
 
 func (s *suite) windows() {
 	s.add("window/a lower count is not raised by an older answer",
-		"answers arrive in any order; what is left never rises within a window", func(t *trial) {
+		"responses arrive in any order; within a window, the number of remaining requests never rises", func(t *trial) {
 			t.tell(message(1), ok("messages", 5, 4, 2*time.Second))
 			first, second := t.must(message(1), "four of five are left"), t.must(message(1), "three of five are left")
 			t.wait(10 * time.Millisecond)
 			second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // another client has sent a request, too
 			first.update(t, ok("messages", 5, 3, 1990*time.Millisecond))
 			all := t.asks(4, message(1))
-			t.expect(count(all) <= 1, "one was expected to go at the most, as one of five is left, but %d did", count(all))
+			t.expect(count(all) <= 1, "at most one was expected to be granted, because one of five is left, but %d were",
+				count(all))
 			t.wait(2*time.Second + t.late(1))
-			t.expect(all[0].granted(), "the first in line was expected to go in the next window, but %s", all[0])
+			t.expect(all[0].granted(), "the first in the queue was expected to be granted in the next window, but %s", all[0])
 		})
 	for _, k := range kinds {
 		for _, d := range distances {
@@ -44,7 +46,7 @@ func (s *suite) windows() {
 				needs = []Promise{SlowRefill}
 			}
 			s.add(fmt.Sprintf("window/%s/round trip %v to %v", k, d.trip, d.trip+d.jitter),
-				"as many as allowed in every window, whatever the kind of the bucket and the distance, and no 429", func(t *trial) {
+				"every window is to be used up without a 429, whatever the kind of the bucket and the round trip", func(t *trial) {
 					const n, limit, period = 60, 5, time.Second
 					w := limited(t, discordsim.Quota{Kind: k, Limit: limit, Period: period})
 					w.setTrip(d.trip)
@@ -62,7 +64,7 @@ func (s *suite) windows() {
 				}, needs...)
 		}
 		s.add(fmt.Sprintf("window/%s/one by one", k),
-			"who sends one after the other meets the same limit as who sends many together", func(t *trial) {
+			"requests sent one after the other meet the same limit as requests sent together", func(t *trial) {
 				w := limited(t, discordsim.Quota{Kind: k, Limit: 3, Period: 500 * time.Millisecond})
 				for range 12 {
 					w.sends(1, message(1))
@@ -73,8 +75,9 @@ func (s *suite) windows() {
 	}
 }
 
-// globalWorld returns a world whose global limit counts in seconds that begin at phase. The limiter knows the route's
-// limit. The case is skipped if the limiter has no global limit.
+// globalWorld returns a world with a global limit for each second of the server. These seconds begin phase after a full
+// second. The limiter has already got a response to a message in channel 1. The case is skipped if the limiter has no
+// global limit.
 func globalWorld(t *trial, phase time.Duration) *world {
 	t.needsGlobal()
 	w := worldWith(t, discordsim.Aligned(t.settings.global, time.Second, phase))
@@ -88,7 +91,7 @@ func globalWorld(t *trial, phase time.Duration) *world {
 func (s *suite) global() {
 	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 999 * time.Millisecond} {
 		s.add(fmt.Sprintf("global limit/seconds that begin at %v", phase),
-			"the server's seconds begin when they do, and a global 429 stops everything", func(t *trial) {
+			"a limiter does not know when the server's seconds begin, and a global 429 stops all requests", func(t *trial) {
 				w := globalWorld(t, phase)
 				n := w.settings.global*2 + w.settings.global/2
 				for i := range n {
@@ -96,11 +99,11 @@ func (s *suite) global() {
 				}
 				took := w.delivered(time.Minute, w.sent, "all")
 				most := 2500*time.Millisecond + w.late(2)
-				w.expect(took < most || w.throughput == 0, "%d requests at %d in a second were expected to take less than %v, "+
+				w.expect(took < most || w.throughput == 0, "%d requests at %d per second were expected to take less than %v, "+
 					"but took %v", n, w.settings.global, most, took)
 			})
 	}
-	s.add("global limit/each credential for itself", "Discord counts each credential for itself", func(t *trial) {
+	s.add("global limit/each credential for itself", "Discord counts each credential separately", func(t *trial) {
 		w := globalWorld(t, 0)
 		w.burst(w.settings.global)
 		t.expectGrants(len(w.sent), w.sent, "as many as the global limit allows")
@@ -110,7 +113,7 @@ func (s *suite) global() {
 		w.refusedNone()
 	})
 	s.add("global limit/interactions do not count",
-		"an interaction has to be answered within three seconds, and is not counted", func(t *trial) {
+		"an interaction has to be answered within three seconds, and the global limit does not count it", func(t *trial) {
 			w := globalWorld(t, 0)
 			w.tell(callback(1), plain(204))
 			w.tell(followUp(1), ok("follow-ups", 5, 4, time.Second))
@@ -124,7 +127,7 @@ func (s *suite) global() {
 
 func (s *suite) foreign() {
 	s.add("foreign/a lower count is adopted",
-		"fewer left than the own count says proves that somebody else uses the bucket, too", func(t *trial) {
+		"if fewer requests are left than the limiter's own count says, another client uses the bucket, too", func(t *trial) {
 			t.tell(message(1), ok("messages", 10, 9, 2*time.Second))
 			answered := t.must(message(1), "nine of ten are left").update(t, ok("messages", 10, 2, 2*time.Second))
 			all := t.asks(4, message(1))
@@ -136,7 +139,7 @@ func (s *suite) foreign() {
 			t.grantedAfter(all[2], answered, 2*time.Second, "the third")
 		})
 	s.add("foreign/costs one refusal",
-		"nobody can know what others with the credential have sent until a 429 says it; a second one could be avoided",
+		"only a 429 can show that other clients with the credential have sent requests; a second 429 is avoidable",
 		func(t *trial) {
 			w := limited(t, discordsim.Fixed(5, time.Second))
 			w.sends(1, message(1))
@@ -148,10 +151,10 @@ func (s *suite) foreign() {
 			w.finish(20 * time.Second)
 			w.acceptedAll(w.sent, "all")
 			refused := w.tally().refused
-			w.expect(refused <= 1, "one 429 was expected at the most, but there were %d", refused)
+			w.expect(refused <= 1, "at most one 429 was expected, but there were %d", refused)
 		})
 	s.add("foreign/steady",
-		"somebody else who sends all the time must neither stop this client nor make it draw one 429 after another",
+		"another client that sends all the time must neither stop this client nor cause one 429 after another",
 		func(t *trial) {
 			w := limited(t, discordsim.Fixed(5, time.Second))
 			all := w.sends(40, message(1))
@@ -165,13 +168,13 @@ func (s *suite) foreign() {
 			w.finish(20 * time.Second)
 			w.acceptedAll(all, "all")
 			refused := w.tally().refused
-			w.expect(refused <= 10, "a 429 now and then was expected, at most 10 for 40 requests, but there were %d", refused)
+			w.expect(refused <= 10, "at most 10 429s were expected for 40 requests, but there were %d", refused)
 		})
 }
 
 func (s *suite) changes() {
 	s.add("change/of the hash while many wait",
-		"hashes change with every deployment; those who wait follow to the new bucket, none lost, none twice, in order",
+		"a hash can change at any time; waiting requests move to the new bucket in order, and each is sent exactly once",
 		func(t *trial) {
 			w := limited(t, discordsim.Fixed(10, time.Second))
 			n := w.rounds(110, 40)
@@ -184,7 +187,7 @@ func (s *suite) changes() {
 			w.inOrder(all)
 		}, OneMind)
 	s.add("change/of the hash of one of two routes",
-		"two routes of one bucket part when one of them names another hash, and only that one moves", func(t *trial) {
+		"when the responses of one of two routes of a bucket name another hash, only that route moves", func(t *trial) {
 			t.tell(message(1), ok("one", 5, 4, 2*time.Second))
 			t.tell(history(1), ok("one", 5, 3, 2*time.Second))
 			t.must(history(1), "three of five are left").update(t, ok("two", 5, 0, 10*time.Second))
@@ -192,7 +195,7 @@ func (s *suite) changes() {
 			t.must(message(1), "the other route stays where it was, with three of five left").giveBack(t)
 		}, OneMind)
 	s.add("change/of the limit",
-		"limits change without notice; a lower one is kept from the first answer that names it", func(t *trial) {
+		"limits change without notice; a lower limit applies from the first response that names it", func(t *trial) {
 			w := limited(t, discordsim.Fixed(10, time.Second))
 			w.sends(10, message(1))
 			w.finish(10 * time.Second)
@@ -206,34 +209,34 @@ func (s *suite) changes() {
 }
 
 func (s *suite) memory() {
-	const why = "who forgets a bucket that is used up sends into it, and draws a 429 that could be avoided"
+	const why = "a limiter that forgets a used-up bucket sends requests to it, and causes an avoidable 429"
 	s.add("memory/while somebody waits", why, func(t *trial) {
 		answered := t.tell(message(1), ok("messages", 5, 0, 100*time.Second))
 		first := t.ask(message(1))
 		for range 9 {
 			t.wait(10 * time.Second)
 			t.expect(first.waiting(), "it was expected to wait for 100s, but %s", first)
-			t.expectWait(request(message(1)), true, "whoever comes later")
+			t.expectWait(request(message(1)), true, "a request that comes later")
 		}
-		t.grantedAfter(first, answered, 100*time.Second, "the one that waits")
+		t.grantedAfter(first, answered, 100*time.Second, "the waiting request")
 	}, virtualTime)
 	s.add("memory/while nobody does", why, func(t *trial) {
 		answered := t.tell(message(1), ok("messages", 5, 0, 100*time.Second))
 		t.wait(90 * time.Second)
-		t.grantedAfter(t.ask(message(1)), answered, 100*time.Second, "the one that comes after 90s")
+		t.grantedAfter(t.ask(message(1)), answered, 100*time.Second, "a request that comes after 90s")
 	}, virtualTime)
 	s.add("memory/while a request is in flight", why, func(t *trial) {
 		t.tell(message(1), ok("messages", 1, 0, time.Second))
 		t.wait(2 * time.Second)
 		c := t.must(message(1), "the window is over")
 		t.wait(90 * time.Second)
-		t.expectWait(request(message(1)), true, "the next, as the only one that is allowed is in flight,")
+		t.expectWait(request(message(1)), true, "the next, because the only one that is allowed is in flight,")
 		c.update(t, ok("messages", 1, 0, time.Second))
-		t.expectWait(request(message(1)), true, "the next, as the only one was counted now,")
+		t.expectWait(request(message(1)), true, "the next, because the only one that is allowed has just been counted,")
 	}, virtualTime)
 	s.add("memory/of a hold", why, func(t *trial) {
 		answered := t.refuse(refusedIn(ratelimits.ClassShared, 3, 100*time.Second))
 		t.wait(90 * time.Second)
-		t.grantedAfter(t.ask(message(1)), answered, 100*time.Second, "the one that comes after 90s")
+		t.grantedAfter(t.ask(message(1)), answered, 100*time.Second, "a request that comes after 90s")
 	}, virtualTime)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// discord is a fake Discord without a network. It counts a request when it gets it; world adds the round-trip time.
+// discord is a fake Discord without a network. It counts a request at the call of process; world adds the round-trip
+// time.
 type discord struct {
 	mu       sync.Mutex
 	fake     *discordsim.World
@@ -26,7 +27,7 @@ type discord struct {
 // rule is the limit of a route.
 type rule struct {
 	quota discordsim.Quota // zero: no limit, and no limit headers
-	hash  string           // bucket hash, "": the headers name none; routes with the same hash share a bucket
+	hash  string           // bucket hash; routes with the same hash share a bucket; "": the headers name no hash
 }
 
 // newDiscord returns a fake Discord with this global limit, which may be discordsim.Unlimited.
@@ -46,7 +47,7 @@ func newDiscord(global discordsim.Quota) *discord {
 			},
 		},
 		Global:   global,
-		Rounding: discordsim.RoundDown, // the choice that misleads clients most
+		Rounding: discordsim.RoundDown, // the rounding that misleads clients most
 	})
 	if err != nil {
 		panic(err) // the limits are constants of this package
@@ -88,7 +89,7 @@ func (d *discord) set(route routes.CompiledRoute, q discordsim.Quota, hash strin
 	d.rules[route.Route().String()] = rule{q, hash}
 }
 
-// script replaces the faults. Their numbers count all requests since the start of the case.
+// script replaces the faults. The request numbers in faults count all requests since the start of the case.
 func (d *discord) script(faults ...discordsim.Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,8 +104,8 @@ func (d *discord) script(faults ...discordsim.Fault) {
 	d.fake.SetFaults(faults)
 }
 
-// tally counts requests by outcome. refused leaves out the 429s that a fault caused, but includes the 429s of requests
-// that were sent during the holds after such faults.
+// tally counts requests by outcome. refused does not include the 429s that a fault caused, but does include the 429s to
+// requests that were sent during the holds after such faults.
 type tally struct{ arrived, accepted, failed, refused int }
 
 func (d *discord) tally() tally {
@@ -179,7 +180,7 @@ func (w *world) burst(n int) {
 	w.settle()
 }
 
-// mostAttempts is far more than a limiter needs. After so many attempts a request ends.
+// mostAttempts is far more than a limiter needs. A request ends with an error when all these attempts got a 429.
 const mostAttempts = 20
 
 // deliver sends a request like a client with a limiter, and sends it again after each 429.
@@ -205,7 +206,7 @@ func (w *world) deliver(ctx context.Context, c *call, number int) (status int, e
 	}
 }
 
-// exchange sends a request and waits for the response. arrived is false if none arrives.
+// exchange sends a request and waits for the response. arrived is false if no response arrives.
 func (w *world) exchange(r *buckets.Request, number, attempt int) (answer *discordsim.Response, arrived bool) {
 	there, back := w.ways(number, attempt)
 	if !w.sleep(there) {
@@ -215,8 +216,8 @@ func (w *world) exchange(r *buckets.Request, number, attempt int) (answer *disco
 	return answer, w.sleep(back+answer.Delay) && answer.Connection == discordsim.ConnectionKept
 }
 
-// ways returns the travel times of a request and its response. They are the same in every run. No two requests arrive
-// at the same instant.
+// ways returns the travel times of a request and its response. They are the same in every run. The number of the
+// request is added in microseconds, so that requests that are sent at once do not all arrive at the same instant.
 func (w *world) ways(number, attempt int) (there, back time.Duration) {
 	there = time.Duration(w.trip.Load()) / 2
 	back = there
@@ -228,7 +229,8 @@ func (w *world) ways(number, attempt int) (there, back time.Duration) {
 	return there + time.Duration(number)*time.Microsecond, back
 }
 
-// finish waits until all requests have ended, and returns how long that took. The case fails if it exceeds within.
+// finish waits until all requests have ended, and returns how long that took. The case fails if it takes longer than
+// within.
 func (w *world) finish(within time.Duration) time.Duration {
 	w.reporter.Helper()
 	began := time.Now()
@@ -268,7 +270,7 @@ func (w *world) acceptedAll(all []*call, who string) {
 func (w *world) refusedNone() {
 	w.reporter.Helper()
 	tally := w.tally()
-	w.expect(tally.refused == 0, "no 429 was expected, all of them could be avoided; Discord saw %+v", tally)
+	w.expect(tally.refused == 0, "no 429 was expected, because all of them are avoidable; Discord saw %+v", tally)
 }
 
 // delivered waits like finish. It expects that all these requests were accepted, and that there was no 429.
@@ -297,7 +299,8 @@ func (w *world) inOrder(all []*call) {
 		}
 		at := c.now().at
 		w.expect(!at.Before(latest.Add(-slack)),
-			"grants were expected in the order of arrival, but number %d was %v before an earlier one", i+1, latest.Sub(at))
+			"grants were expected in the order of arrival, but number %d was granted %v before one that came earlier",
+			i+1, latest.Sub(at))
 		latest = at
 	}
 }
@@ -309,5 +312,5 @@ func (w *world) fullRate() {
 	after := w.sends(10, message(1))
 	took := w.delivered(30*time.Second, after, "all that came later")
 	w.expect(took < 1500*time.Millisecond+w.late(2), "10 later requests of a bucket of 5 in 1s were expected to take "+
-		"little more than 1s, but took %v: something has not been given back", took)
+		"little more than 1s, but took %v, so a place was not given back", took)
 }

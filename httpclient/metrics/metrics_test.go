@@ -31,7 +31,7 @@ import (
 
 const messages = "https://discord.com/api/v10/channels/900000000000000001/messages"
 
-// script gives one answer after another and repeats the last.
+// script is a transport below that gives one answer after another and repeats the last.
 type script struct {
 	answers []func(*http.Request) (*http.Response, error)
 	sent    int
@@ -107,8 +107,8 @@ func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// Counters must be there from the start: an alert does not see an increase of a counter that appears with its first
-// value.
+// All counters must exist from the start, because an alert does not see an increase of a counter that appears with its
+// first value. Histograms have no series before their first use.
 func TestHistogramsHaveNoSeriesBeforeTheirFirstUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	})
 }
 
-// A declared limit has one series under its name, however many windows it has, and also while no request waits.
+// A declared limit must have one series under its name, however many windows it has, and even while no request waits.
 func TestWhoWaitsForADeclaredLimitIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 	})
 }
 
-// instant answers at once, each time with a random status.
+// instant is a transport below that answers at once, each time with a random status.
 type instant struct{}
 
 func (instant) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -360,7 +360,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 	}
 }
 
-// Prometheus takes a counter that goes down for a restart.
+// This number must never become smaller, because Prometheus takes a smaller value of a counter for a restart.
 func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -392,7 +392,7 @@ func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 
 func TestMetricsAllocateNothing(t *testing.T) {
 	if raceEnabled {
-		t.Skip("with the race detector pools forget some of what they are given")
+		t.Skip("the race detector makes pools drop objects")
 	}
 	measure := func(withMetrics bool) float64 {
 		transport := httpclient.NewTransport(httpclient.WithBase(ok{}), httpclient.WithBuckets(buckets.WithGlobalLimit(0)))
@@ -407,7 +407,7 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	assert.InDelta(t, measure(false), measure(true), .5)
 }
 
-// ok answers at once with 200 and no limit headers.
+// ok is a transport below that answers at once with 200 and no limit headers.
 type ok struct{}
 
 var okHeader = http.Header{}
@@ -441,7 +441,7 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 	})
 }
 
-// The headers of a 429 of a sub-limit say that its bucket has room.
+// If the headers of a 429 say that its bucket has room, its hold must be counted as that of a sub-limit.
 func TestHoldsOfSubLimitsAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -463,7 +463,7 @@ func (superseding) AcquireRequest(context.Context, *buckets.Request) (buckets.Le
 	return buckets.Lease{}, &ratelimits.SupersededError{}
 }
 
-// A superseded request counts once, with a manager as with another limiter.
+// A superseded request must count once, whether the limiter is a manager or of another type.
 func TestSupersededRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]httpclient.Option{

@@ -23,8 +23,8 @@ import (
 
 const monitoring = "../proxy/monitoring/"
 
-// exported returns the names of all series with the values of their labels. They come from a manager that shares
-// limits, and some of its requests have waited for a window.
+// exported returns the names of all series with the values of their labels. The series are those of a manager that
+// shares limits, and of which some requests have waited for a window.
 func exported(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	all := make(map[string]map[string][]string)

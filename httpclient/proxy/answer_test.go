@@ -16,7 +16,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// Each of these errors of the transport is an answer of the proxy's own. Discord's own answers pass unchanged.
+// For each of these errors of the transport, the proxy must send an answer of its own. Discord's answers must pass
+// unchanged.
 func TestEachErrorIsAnAnswerOfTheProxysOwn(t *testing.T) {
 	const hook = "/webhooks/1/webhook-token-webhook-token"
 	get := func(path string) func(*testing.T) *http.Request {
@@ -36,16 +37,16 @@ func TestEachErrorIsAnAnswerOfTheProxysOwn(t *testing.T) {
 		instead  http.HandlerFunc // of a Discord with these rules
 		option   proxy.Option
 		request  func(*testing.T) *http.Request
-		passes   []int // the statuses of the requests before, which are Discord's own
+		passes   []int // statuses of the previous requests, which Discord answers
 		status   int
 		reason   string
 		code     int
-		retry    float64 // retry_after in seconds, 0: not said
+		retry    float64 // retry_after in seconds; 0: none
 		global   bool
-		upstream bool // it is in order
+		upstream bool // whether the upstream counts as working afterwards
 	}
 	playEach(t, map[string]story{
-		// Not a 401, which a library would take for Discord's.
+		// The status must not be 401, because a library would take a 401 for Discord's.
 		"a refused Authorization": {
 			rules:   []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401", "code": 0})},
 			request: get("/users/@me"), passes: []int{401}, status: 503, reason: "credential", upstream: true,
@@ -54,7 +55,7 @@ func TestEachErrorIsAnAnswerOfTheProxysOwn(t *testing.T) {
 			rules:   []discordtest.Rule{discordtest.Answer("GET /webhooks/{id}/{token}", 404, map[string]any{"code": 10015})},
 			request: get(hook), passes: []int{404}, status: 404, reason: "credential", code: 10015, upstream: true,
 		},
-		"a refusal of Cloudflare's": {
+		"a refusal by Cloudflare": {
 			instead: cloudflare, request: get("/users/@me"), status: 429, reason: "edge", retry: 2, global: true,
 		},
 		"a used-up budget of invalid requests": {
@@ -127,8 +128,8 @@ func TestAFullQueueIsA503(t *testing.T) {
 	})
 }
 
-// If this 429 had the bucket's headers, a library would stop all requests of the bucket, although only some of them
-// have to wait.
+// The proxy's 429 for a shared or hidden limit must not have the bucket's headers. With these headers, a library would
+// stop all requests of the bucket, although only some of them have to wait.
 func TestSharedAndHiddenLimitsLeaveTheBucketOutOfThe429(t *testing.T) {
 	playEach(t, map[string]discordtest.Class{"shared": discordtest.Shared, "user": discordtest.SubLimit},
 		func(t *testing.T, class discordtest.Class) {

@@ -50,7 +50,7 @@ func (w *world) as(authorization, path string) response {
 	return response{Response: recorder.Result(), took: time.Since(start)}
 }
 
-// flood sends so many requests, and counts the responses by status and reason.
+// flood sends this many requests, and counts the responses by status and reason.
 func (w *world) flood(requests int, path string, authorization func(i int) string) map[string]int {
 	statuses := make(map[string]int)
 	for i := range requests {
@@ -69,7 +69,7 @@ func heap() uint64 {
 
 func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 	const flood = 100_000
-	synctest.Test(t, func(t *testing.T) { // no parallel tests, whose memory the test would measure
+	synctest.Test(t, func(t *testing.T) { // not in parallel, because it measures the program's memory
 		w := discordThatAuthorizes(t)
 		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 		before := heap()
@@ -92,7 +92,8 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 	})
 }
 
-// There may be more bots behind a proxy than unverified tokens are allowed. Each bot is verified by its first success.
+// More bots may use a proxy than it allows unverified tokens. All must be let through, because each bot is verified by
+// its first success.
 func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	play(t, func(t *testing.T) {
 		valid := func(i int) string { return fmt.Sprint("Bot valid-", i) }
@@ -101,8 +102,9 @@ func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	})
 }
 
-// If a success on a route without a credential verified a token, a caller could verify invented tokens there. Where the
-// path has a token, no bot's Authorization is sent. A Basic Authorization for another proxy is, and takes memory, too.
+// A success on a route that needs no credential must not verify a token, because a caller could verify invented tokens
+// there. If the path has a token, a bot's Authorization is not sent. But a Basic Authorization for another proxy is
+// sent and takes memory, so the number of these must be bounded, too.
 func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	const hook = "/webhooks/1/webhook-token-webhook-token"
 	bounded := map[string]int{"200": 1000, "429unverified": 100}

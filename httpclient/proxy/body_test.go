@@ -18,7 +18,8 @@ import (
 
 const megabyte = 1 << 20
 
-// source gives left bytes and counts them. ahead is the most bytes that were given but not yet received.
+// source is a body of left more bytes that counts the bytes it has given. ahead is the greatest number of bytes that
+// were given but not yet received.
 type source struct {
 	left, given, ahead int64
 	received           *atomic.Int64
@@ -35,7 +36,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// count reads all of r and adds the bytes to received as they come.
+// count reads r to its end, and adds the number of bytes to received as they arrive.
 func count(r io.Reader, received *atomic.Int64) error {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -89,7 +90,7 @@ func TestDownloadsStreamWithFlatMemory(t *testing.T) {
 	})
 }
 
-// A part of a response of unknown length must reach the client when it comes, not when a buffer is full.
+// A part of a response of unknown length must reach the client when it arrives, not only when a buffer is full.
 func TestPartsOfAResponseArriveWhenTheyCome(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -136,7 +137,7 @@ func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 	})
 }
 
-// Discord answers before it has read the whole body if an attachment is too large.
+// If an attachment is too large, Discord answers before it has read the whole body. The client must get that answer.
 func TestAnEarlyAnswerOfTheUpstreamPasses(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
@@ -157,7 +158,7 @@ func TestABodyThatBreaksOffIsTheClientsFault(t *testing.T) {
 	})
 }
 
-// The proxy repeats a refused request if it has kept the body. If not, the client gets the 429.
+// The proxy must repeat a refused request if it has kept the body in memory. Otherwise the client must get the 429.
 func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	playEach(t, map[string]int{"kept": 100, "too large": 5000}, func(t *testing.T, size int) {
 		refusal := discordtest.Refuse("POST /channels/{id}/messages", discordtest.Shared, time.Second).Nth(1)
@@ -177,8 +178,9 @@ func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	})
 }
 
-// After an early response the client sends the rest of its body, nothing, or bytes that look like a request. A client
-// that sends Expect: 100-continue gets its 429 before it sends any byte of the body.
+// A client gets a 429 when it has sent a part of its body or none of it. With Expect: 100-continue, it gets the 429
+// before it sends the body. In each case, the proxy must soon close the connection, so that later bytes that look like
+// a request are not taken for one.
 func TestTheRestOfARefusedBodyIsNoRequestAndIsNotWaitedForForEver(t *testing.T) {
 	type story struct {
 		begin  string
@@ -203,7 +205,7 @@ func TestTheRestOfARefusedBodyIsNoRequestAndIsNotWaitedForForEver(t *testing.T) 
 	})
 }
 
-// Slow uploads to invented webhooks must not have bots or working webhooks rejected.
+// Slow uploads to invented webhooks must not cause requests of bots or of working webhooks to be rejected.
 func TestSlowUploadsToInventedWebhooksStopNobody(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })

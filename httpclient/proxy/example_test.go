@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// A program that has a server already adds the proxy to it. Bots use http://…/discord as their base URL.
+// A program that already has an HTTP server adds the proxy to it. Bots then use http://…/discord as their base URL.
 func Example() {
 	discord := discordtest.NewServer(nil, discordtest.Answer("GET /users/@me", 200, map[string]any{"id": "42"}))
 	defer discord.Close()

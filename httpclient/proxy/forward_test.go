@@ -91,12 +91,12 @@ func TestItIsNoOpenProxy(t *testing.T) {
 			"CONNECT /api/v10/users/@me HTTP/1.1\r\nHost: discord.com:443":                         "405 method",
 			"GET /api/v10/../../admin HTTP/1.1\r\nHost: proxy":                                     "400 bad-request",
 			"GET /api/v10/%2e%2E/admin HTTP/1.1\r\nHost: proxy":                                    "400 bad-request",
-			// Some servers decode %2f.
+			// Some servers decode %2f and %5c, and would then see dot segments.
 			"GET /api/v10/..%2f..%2Fadmin HTTP/1.1\r\nHost: proxy":        "400 bad-request",
 			"GET /api/v10/users/%2e%2e%5cadmin HTTP/1.1\r\nHost: proxy":   "400 bad-request",
 			"GET /api/v10/users/.%5C HTTP/1.1\r\nHost: proxy":             "400 bad-request",
 			"GET /api/v10/invites/a..b%2f...%2fc HTTP/1.1\r\nHost: proxy": "200 /api/v10/invites/a..b%2f...%2fc",
-			// It is not clear which Authorization counts.
+			// With two Authorizations, it is not clear which one counts.
 			"GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: b": "400 bad-request",
 			"GET /.. HTTP/1.1\r\nHost: proxy":                                                             "400 bad-request",
 			"GET /api/v10/users/%00 HTTP/1.1\r\nHost: proxy":                                              "400 bad-request",
@@ -119,7 +119,7 @@ func TestItIsNoOpenProxy(t *testing.T) {
 	})
 }
 
-// A program may use the handler's transport without the handler.
+// The handler's transport must also serve a program that uses it without the handler.
 func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -132,7 +132,8 @@ func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	})
 }
 
-// Java's client asks for an upgrade to HTTP/2 with each request, and goes on with HTTP/1 if it gets none.
+// Java's client asks for an upgrade to HTTP/2 with each request, and goes on with HTTP/1 if the server ignores that, as
+// the proxy must.
 func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -205,7 +206,7 @@ func TestNoUserAgentAndNoEncodingAreAdded(t *testing.T) {
 	})
 }
 
-// A header that must not pass must not pass as a trailer either.
+// Trailers must pass, but a header that must not pass must not pass as a trailer, either.
 func TestTrailersPassBothWays(t *testing.T) {
 	for name, size := range map[string]int{"kept in memory": 100, "streamed": 5000} {
 		playIn(t, name, func(t *testing.T) {
@@ -345,7 +346,7 @@ func http2Server(t *testing.T, handler http.Handler) (*httptest.Server, *http.Tr
 	return server, server.Client().Transport.(*http.Transport)
 }
 
-// Discord speaks HTTP/2, and the clients of the proxy may.
+// Discord uses HTTP/2, and the clients of the proxy may use it, too.
 func TestRequestsPassOverHTTP2(t *testing.T) {
 	t.Parallel()
 	arrived, answered, served := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -408,7 +409,7 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 	assert.Zero(t, handler.Transport().Manager().Stats().InFlight)
 }
 
-// An early response to an upload ends the request. Over HTTP/2 the proxy need not read the rest.
+// Over HTTP/2, an early response to an upload must end the request at once, because the proxy need not read the rest.
 func TestAnEarlyAnswerOverHTTP2DoesNotWaitForTheUpload(t *testing.T) {
 	t.Parallel()
 	discord, base := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -19,7 +19,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// The requests that libraries send if only their base URL is changed, from their documentation and sources.
+// These are the requests that libraries send when only their base URL is changed, taken from their documentation and
+// sources. They must pass.
 func TestRequestsOfLibrariesPass(t *testing.T) {
 	const bot = "Authorization: Bot MTIzNDU2Nzg5.canary.signature\r\n"
 	const json = "Content-Type: application/json\r\nContent-Length: 15\r\n"
@@ -77,8 +78,8 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 	})
 }
 
-// This test runs the libraries themselves. RATELIGHT_LIBRARIES lists those that are installed, such as "discordjs
-// discordeno eris discordpy"; NODE_PATH is the directory of Node's modules.
+// This test runs the libraries themselves. RATELIGHT_LIBRARIES lists the installed ones, such as "discordjs discordeno
+// eris discordpy", and NODE_PATH is the directory of Node's modules.
 func TestLibrariesThemselves(t *testing.T) {
 	names := strings.Fields(os.Getenv("RATELIGHT_LIBRARIES"))
 	if len(names) == 0 {

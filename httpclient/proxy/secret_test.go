@@ -128,7 +128,8 @@ func TestTokensShowNowhere(t *testing.T) {
 	})
 }
 
-// If an upstream sends back the request instead of a response, net/http quotes it in its error.
+// If an upstream sends back the request instead of a response, net/http quotes it in its error. The query of the
+// request must not appear in anything that the proxy writes.
 func TestAQueryThatTheUpstreamSendsBackShowsNowhere(t *testing.T) {
 	play(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -149,6 +150,7 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // A web page can make a browser on this machine send requests to the proxy, even if the page cannot read the responses.
+// The proxy must refuse such requests.
 func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 	t.Parallel()
 	const allowed, refused = 200, 400
@@ -194,7 +196,8 @@ func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 	}
 }
 
-// By DNS rebinding, a web page's host name can point to this machine. The page then has the same origin as the proxy.
+// By DNS rebinding, a web page's host name can point to this machine. The page then has the same origin as the proxy,
+// so the proxy must serve only host names that no web page can have.
 func TestOnlyNamesThatNoWebPageCanHaveAreServed(t *testing.T) {
 	t.Parallel()
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })

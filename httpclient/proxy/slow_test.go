@@ -57,15 +57,15 @@ func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 				assert.NoError(t, err, "the connection is closed")
 				assert.LessOrEqual(t, time.Since(start), time.Minute)
 				assert.True(t, w.handler.Upstream().OK())
-				time.Sleep(10 * time.Second) // the goroutine that writes ends in this time
+				time.Sleep(10 * time.Second) // the goroutine that writes ends within this time
 				w.assertNoneLeft()
 			})
 		}
 	}
 }
 
-// A request that is rejected before its body is read must not keep its connection either: a client needs no secret for
-// that.
+// A request that is rejected before its body is read must not keep its connection, either, because a client needs no
+// secret to send one.
 func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -146,8 +146,8 @@ func (d *deadlines) WriteHeader(status int) {
 	d.ResponseRecorder.WriteHeader(status)
 }
 
-// net/http writes a 1xx response at once. httputil.ReverseProxy holds a lock meanwhile, and the final response needs
-// that lock.
+// net/http writes a 1xx response at once. Meanwhile httputil.ReverseProxy holds a lock that the final response needs,
+// so the write must have a deadline.
 func TestAClientThatReadsNo1xxResponseIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
@@ -162,7 +162,7 @@ func TestAClientThatReadsNo1xxResponseIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// A client that reads slowly, and a response that comes slowly, must not be cut off.
+// Neither a client that reads slowly nor a response that arrives slowly may be cut off.
 func TestAResponseMayTakeLong(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
@@ -192,8 +192,9 @@ func TestAResponseMayTakeLong(t *testing.T) {
 	})
 }
 
-// The first request of a route is sent alone, and is a long upload here. The others must get a response within the max
-// wait: discord.js gives up after 15 s and sends its request again, though Discord may have received it by then.
+// The first request of a route is sent alone, and in this test it is a long upload. The others must get a response
+// within the max wait, because discord.js gives up after 15 s and sends its request again, although Discord may have
+// received the request by then.
 func TestNobodyWaitsLongerForTheFirstRequestOfARouteThanTheMaxWait(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,7 @@ func usedUp(t *testing.T, period time.Duration, options ...proxy.Option) *world 
 	return w
 }
 
-// newWorldOf returns a world where a handler takes the place of Discord.
+// newWorldOf returns a world in which a handler takes the place of Discord.
 func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option) *world {
 	t.Helper()
 	far := newNetwork()
@@ -193,7 +193,7 @@ type response struct {
 	err  error
 }
 
-// error decodes the body as an error of Discord's.
+// error decodes the body as an error of Discord.
 func (r response) error(t *testing.T) (e struct {
 	Message    string
 	Code       *int

@@ -82,8 +82,8 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 	})
 }
 
-// A request waits for a declared limit. Its 429 must not say that the bucket is used up, because other requests may
-// still use the bucket.
+// If a request would wait too long for a declared limit, its 429 must not say that the bucket is used up, because other
+// requests may still use the bucket.
 func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Window("PATCH /channels/{id}", 5, time.Second).Bucket("channel")},
@@ -136,7 +136,7 @@ func (w *world) assertNoneLeft() {
 	assert.Zero(w.t, stats.InFlight)
 }
 
-// assertOnly asserts that exactly so many requests have reached Discord, and that no request waits or is in flight.
+// assertOnly asserts that exactly this many requests have reached Discord, and that no request waits or is in flight.
 func (w *world) assertOnly(requests int) {
 	w.t.Helper()
 	w.assertNoneLeft()
@@ -173,7 +173,8 @@ func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 	})
 }
 
-// A large body is not read before its turn, so the proxy sees a disconnect only then. The wait is bounded.
+// The proxy does not read a large body before the request's turn, so it notices a disconnect only then. It must still
+// not send the request.
 func TestAClientThatDisconnectsWithABodyThatIsNotKeptIsNeverSentEither(t *testing.T) {
 	for name, length := range map[string]int64{"with its length": 1, "of unknown length": -1} {
 		playIn(t, name, func(t *testing.T) {
@@ -245,8 +246,8 @@ func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 			return w.client.Do(r)
 		})
 		t.Logf("directly %v, through the proxy %v", directly, through)
-		// The order of arrival decides which buckets are discovered one after the other. That makes a difference of some
-		// round trips.
+		// The two times may differ by some round trips, because the order of arrival decides which buckets are discovered one
+		// after the other.
 		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.5)
 		assert.Empty(t, discord.Refused())
 		assert.Empty(t, w.discord.Refused())
@@ -295,7 +296,8 @@ func TestWhoWaitsIsServedInAShutdownAndToldOfAClose(t *testing.T) {
 	})
 }
 
-// newEdit returns an edit of a message that supersedes earlier edits of it, if latest is true.
+// newEdit returns an edit of a message with these values of the header X-Ratelight-Latest. With "true", the edit
+// supersedes earlier edits of the message.
 func newEdit(t *testing.T, latest ...string) *http.Request {
 	t.Helper()
 	r := newRequest(t, "PATCH", messages+"/2", `{"content":"x"}`)

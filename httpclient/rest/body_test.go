@@ -164,14 +164,14 @@ func fileOf(t *testing.T, content, skipped string) *os.File {
 	require.NoError(t, os.WriteFile(path, []byte(skipped+content), 0o600))
 	file, err := os.Open(path)
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, file.Close(), "the file is not the client's to close") })
+	t.Cleanup(func() { assert.NoError(t, file.Close(), "the client must not close the caller's file") })
 	_, err = file.Seek(int64(len(skipped)), io.SeekStart)
 	require.NoError(t, err)
 	return file
 }
 
-// Every kind of content must arrive unchanged: after a 429, and in a second request with the same body unless it is a
-// stream.
+// Every kind of content must arrive unchanged after a 429. Except for streams, it must also do so in a second request
+// with the same body.
 func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	text := func() *strings.Reader { return strings.NewReader("content") }
 	half := strings.NewReader("skip content")
@@ -298,8 +298,8 @@ func TestClientEscapesFileNames(t *testing.T) {
 	}
 }
 
-// A stream can be sent again if the transport keeps the whole body. The body has a few hundred bytes more than the
-// stream.
+// A stream must be sent again after a 429 if the transport keeps the whole body. The body is a few hundred bytes longer
+// than its streams.
 func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 	type story struct {
 		limit int64
@@ -344,6 +344,6 @@ func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 			assert.Equal(t, 1, s.closed)
 		}
 		_, err = client.Do(t.Context(), "POST", clientMessages, body)
-		require.ErrorIs(t, err, rest.ErrBody, "the stream is used up, so a second Do has nothing to send")
+		require.ErrorIs(t, err, rest.ErrBody, "the streams are used up, so a second Do has nothing to send")
 	})
 }

@@ -46,7 +46,7 @@ type roundTripperFunc func(*http.Request) (*http.Response, error)
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Discord was not ready, so the client pauses before it asks again. Meanwhile the transport has no request, but
-// Shutdown must wait.
+// Shutdown must wait for the client's call.
 func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`),
@@ -103,7 +103,8 @@ func TestAClientResetsItsOwnCredential(t *testing.T) {
 	})
 }
 
-// An ingress or a gateway may serve a proxy for Discord below a path.
+// A client must limit the host of its base URL, even if an ingress or a gateway serves a proxy for Discord below a path
+// of that host.
 func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
 	asDiscord := rest.WithTransport(httpclient.WithAPI(&url.URL{Scheme: "http", Host: "proxy:8080"}, ""))
 	none := rest.WithTransport(httpclient.WithHosts(func(string) (string, bool) { return "", false }))
@@ -161,7 +162,7 @@ func TestClientPutsPathsBelowTheBaseURL(t *testing.T) {
 func TestClientRefusesWhatItCannotSendBeforeSending(t *testing.T) {
 	const secret = "webhook-SeCrEt_0123456789"
 	type story struct {
-		token, method, path string // "": that of all others
+		token, method, path string // "": a valid one
 		options             []rest.Option
 		request             rest.RequestOption
 		out                 any
@@ -317,7 +318,8 @@ func TestClientSendsHeadersOfTheRequest(t *testing.T) {
 	assert.Equal(t, "text/csv", r.Header.Get("Content-Type"))
 }
 
-// Without http.NoBody, net/http would take the empty body for one of unknown length.
+// The client must send an empty body as http.NoBody, because net/http would take another empty body for one of unknown
+// length.
 func TestClientSendsAnEmptyBodyAsOne(t *testing.T) {
 	t.Parallel()
 	r := sent(t, nil, "POST", clientMessages, rest.Bytes("text/plain", nil))
@@ -326,7 +328,7 @@ func TestClientSendsAnEmptyBodyAsOne(t *testing.T) {
 	assert.Equal(t, "text/plain", r.Header.Get("Content-Type"))
 }
 
-// A Host header names one of the servers at an address. Limits depend on the address.
+// A Host header names one of the servers at an address. The client must send it, but limits must depend on the address.
 func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{

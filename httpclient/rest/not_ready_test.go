@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// clientSlack is how much longer than required a wait may take: windows are rounded up by a millisecond.
+// clientSlack is how much longer than required a wait may take, because windows are rounded up by a millisecond.
 const clientSlack = 5 * time.Millisecond
 
 func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
@@ -85,7 +85,8 @@ func TestClientTakesOther202sForWhatTheyAre(t *testing.T) {
 	assert.Len(t, below.sent(), 1, "a 200 is final")
 }
 
-// Other requests of the route must not wait meanwhile, and the limiter must not count the request as waiting.
+// While a client waits until Discord is ready, other requests of the route must not wait, and the limiter must not
+// count the client's request as waiting or in flight.
 func TestClientWaitsForReadinessOutsideTheLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
@@ -149,7 +150,7 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 		body     string
 		max      time.Duration
 		context  func(*testing.T) context.Context
-		wait     time.Duration // that the error names
+		wait     time.Duration // the wait that the error names
 		want     time.Duration // the maximum that the error names, 0: no error
 		deadline bool
 	}

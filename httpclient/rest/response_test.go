@@ -82,7 +82,7 @@ func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
 		assert.Equal(t, c.notJSON, errors.Is(err, rest.ErrNotJSON))
 		assert.Contains(t, err.Error(), "GET /channels/{channel_id}: response (status 200, content type ")
 
-		assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
+		assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "the caller has not asked for the body")
 	})
 }
 
@@ -90,7 +90,7 @@ type picky struct{}
 
 func (picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("not %s", b) }
 
-// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain it.
+// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain that error's text.
 func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
 	t.Parallel()
 	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1",

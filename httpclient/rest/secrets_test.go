@@ -24,7 +24,7 @@ const (
 	clientWebhook      = "/webhooks/1/" + clientWebhookToken
 )
 
-// assertHidden prints values in all the ways that may reach a log, and asserts that no token shows.
+// assertHidden prints values in all ways in which a program may log them, and asserts that no token appears.
 func assertHidden(t *testing.T, values ...any) {
 	t.Helper()
 	for _, value := range values {

@@ -72,8 +72,8 @@ type arrived struct {
 	body string
 }
 
-// wire is the transport below a Client. It records the requests, and gives one response after another. The last one is
-// repeated.
+// wire is the transport below a Client. It records the requests, and gives one response after another. After the last
+// response, it repeats that one.
 type wire struct {
 	responses []func() *http.Response
 
@@ -147,8 +147,8 @@ func refused(seconds string) func() *http.Response {
 // over returns an option that makes a client send through the transport below.
 func over(below http.RoundTripper) rest.Option { return rest.WithTransport(httpclient.WithBase(below)) }
 
-// newClient returns a client that sends through the transport below. It is closed when the test ends; by then no
-// request may wait or be in flight.
+// newClient returns a client that sends through the transport below. It is closed when the test ends. The test fails if
+// a request then still waits or is in flight.
 func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *rest.Client {
 	t.Helper()
 	client := rest.New(clientToken, append([]rest.Option{over(below)}, options...)...)
@@ -171,7 +171,7 @@ func sent(t *testing.T, client []rest.Option, method, path string, in any, optio
 	return below.only(t)
 }
 
-// listener is a limiter that lets all requests leave at once and records their servers, routes and majors.
+// listener is a limiter that grants all requests at once and records their servers, routes and major parameters.
 type listener struct {
 	buckets.Unlimited
 	requests []string

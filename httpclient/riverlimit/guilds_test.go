@@ -10,7 +10,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// In River's own order, the second guild's jobs would come last, after minutes of the first guild's jobs.
+// In River's own order, the second guild's jobs would be last, after minutes of the first guild's jobs. With the
+// limiter they must not wait for those.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	const many, few = 1000, 10
@@ -25,6 +26,6 @@ func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	start(t, queue)
 	waitFor(t, pool, few, completed+" AND args->>'channel' = '2'", time.Minute)
 	assert.Less(t, count(t, pool, completed+" AND args->>'channel' = '1'"), many/2,
-		"most of the first guild's jobs still wait")
+		"most of the first guild's jobs must still wait")
 	assert.Empty(t, server.Avoidable())
 }

@@ -14,8 +14,8 @@ import (
 const create = "POST /channels/{id}/messages"
 
 // A worker process is killed while it works on 1,000 jobs, and another process takes over. River waits for an hour
-// before it gives a dead process's job to another, and for some seconds before it replaces a leader. The test tells the
-// database that this time has passed.
+// before it gives the jobs of a dead process to another one, and for some seconds before it replaces a dead leader. The
+// test tells the database that these times have passed.
 func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -28,7 +28,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 
 	first := startProcess(t, database, server.URL)
 	for deadline := time.Now().Add(30 * time.Second); len(server.Requests()) < 400; time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "the first process completes no jobs")
+		require.True(t, time.Now().Before(deadline), "the first process must complete jobs")
 	}
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait() // its error says that the process was killed
@@ -61,7 +61,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 			created[message.Content]++
 		}
 	}
-	assert.Len(t, created, n, "no message is lost")
+	assert.Len(t, created, n, "no message may be lost")
 	twice := 0
 	for content, times := range sent {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)

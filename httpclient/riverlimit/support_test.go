@@ -65,7 +65,7 @@ func (s *sender) Work(ctx context.Context, job *river.Job[Message]) error {
 	return s.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Channel+"/messages", message, nil)
 }
 
-// silent is a logger that drops everything, because the tests cause warnings on purpose.
+// silent is a logger that drops all lines, because the tests cause warnings on purpose.
 var silent = slog.New(slog.DiscardHandler)
 
 // newDiscord returns a client of the fake Discord at url, without an effective global limit.
@@ -134,7 +134,7 @@ func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 	return n
 }
 
-// waitFor waits until a query selects want. longest only ends a test that would otherwise never end.
+// waitFor waits until a query selects want. The test fails if that takes as long as longest.
 func waitFor(t *testing.T, pool *pgxpool.Pool, want int, query string, longest time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); ; time.Sleep(50 * time.Millisecond) {

@@ -87,8 +87,8 @@ func TestNextProcessGoesOnWhereTheOneBeforeWasClosed(t *testing.T) {
 	}
 }
 
-// A process is killed before it has written its state. It must not leave the file of the process before it, because
-// that file would look like the state of a clean end.
+// A process can be killed before it has written its state for the first time. So after Open the file of its predecessor
+// must no longer look like the state of a clean end.
 func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,8 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	}
 }
 
-// Another program may have a file with a similar name in the same directory, and may be writing it now.
+// The temporary files of a killed process are removed. Files of other programs with similar names in the same directory
+// must stay, because such a program may be writing its file now.
 func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
@@ -228,7 +229,7 @@ func TestFileThatCannotBeWrittenIsAnError(t *testing.T) {
 	_, err = statefile.Open(path, closed)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
 	file, err := statefile.Open(path, started(t))
-	require.NoError(t, err, "the lock was given back")
+	require.NoError(t, err, "the failed Open must give the lock back")
 	require.NoError(t, file.Close())
 }
 
@@ -259,7 +260,7 @@ func TestFileThatCannotBeWrittenAnyMoreIsSaid(t *testing.T) {
 		require.NoError(t, err)
 		k.fail(errors.New("no space"))
 		time.Sleep(25 * time.Second)
-		assert.Equal(t, 1, strings.Count(log.String(), "no space"), "the failure is logged once")
+		assert.Equal(t, 1, strings.Count(log.String(), "no space"), "the failure must be logged only once")
 		assert.ErrorContains(t, file.Close(), "no space")
 	})
 }
@@ -327,7 +328,7 @@ func must(err error) {
 	}
 }
 
-// A process that is killed while it writes must leave the old file or the new one, and no lock.
+// A process that is killed while it writes must leave the complete old file or the complete new one, and no held lock.
 func TestKilledProcessLeavesAFileThatCanBeUsed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits")

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/statefile"
 )
 
-// Opening a pipe blocks until another process writes to it, and nothing ends that.
+// Open must reject a pipe without opening it, because that would block until another process writes to the pipe.
 func TestAPipeIsNoStateFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")

@@ -247,7 +247,7 @@ func TestPolicyAllowsThePagesOwnScriptAndStyleOnly(t *testing.T) {
 	})
 }
 
-// A server can put anything into a bucket hash, and a caller into a server's name.
+// A server can put any text into a bucket hash, and a caller into a server's name. Markup in it must stay text.
 func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler) {
@@ -335,7 +335,7 @@ func TestHistoryHasTheSamplesOfTheLastFiveMinutes(t *testing.T) {
 		assert.Len(t, history.InFlight, 301)
 		assert.Len(t, history.Refused, 5)
 		time.Sleep(10 * time.Minute)
-		assert.Len(t, look(t, h).History.Time, 1, "there are no samples while nobody looks")
+		assert.Len(t, look(t, h).History.Time, 1, "no samples are taken while nobody looks")
 	})
 }
 

@@ -132,7 +132,7 @@ func TestRecordedTimesAreThoseOfTheCallers(t *testing.T) {
 		require.NoError(t, transport.Close())
 		require.NoError(t, recorder.Close())
 		got := lines(t, file.String())
-		require.Len(t, got, 3, "the refused request is recorded, too")
+		require.Len(t, got, 3, "the refused request must be recorded, too")
 		for _, line := range got {
 			at, err := time.Parse(time.RFC3339Nano, line[0])
 			require.NoError(t, err)

@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Neither the requests that Enter rejects nor a request that left before may be cut off.
+// If only requests that Enter rejects or that have already left meet Closing, Wait must not report that it cut off
+// requests.
 func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	for range 300 {

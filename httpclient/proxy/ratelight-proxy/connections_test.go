@@ -64,7 +64,7 @@ func TestConnectionsWithoutRequestsGiveWayToNewOnes(t *testing.T) {
 			send(t, late)
 			send(t, dial(t, r.bots))
 			gone := make(chan bool, len(old))
-			for _, conn := range old { // the server may see in any order that these have no request
+			for _, conn := range old { // the server may notice in any order that these have no request
 				go func() { gone <- closed(conn) }()
 			}
 			assert.True(t, <-gone)

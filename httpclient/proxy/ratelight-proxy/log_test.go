@@ -58,7 +58,8 @@ func TestTheConfigurationHasNoSecretOfAURL(t *testing.T) {
 	assert.NotContains(t, log.String(), "canary")
 }
 
-// For many requests that are refused, the log has one line for each reason. The last line has the counts.
+// If many requests are refused, the log must have one line for each reason at once, and at the end one more for the
+// others with that reason. The last line of the log must have the counts.
 func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t,

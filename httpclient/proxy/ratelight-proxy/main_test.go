@@ -227,7 +227,8 @@ func (r *running) end(t *testing.T) string {
 // client keeps no connections open, so that no test leaves one behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// do sends a request with header names and values in turn, and returns the status and the body of the response.
+// do sends a request and returns the status and the body of the response. header lists names of headers, each followed
+// by its value.
 func do(t *testing.T, method, address, body string, header ...string) (status int, text string) {
 	t.Helper()
 	request, err := http.NewRequest(method, "http://"+address, strings.NewReader(body))
@@ -235,7 +236,7 @@ func do(t *testing.T, method, address, body string, header ...string) (status in
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
-	request.Host = request.Header.Get("Host") // if it is empty, that of the address
+	request.Host = request.Header.Get("Host") // if it is empty, net/http uses the host of the address
 	response, err := client.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -249,7 +250,7 @@ func get(t *testing.T, address string) (status int, text string) {
 	return do(t, http.MethodGet, address, "")
 }
 
-// ask sends a request of a bot's without a body, and returns the status of the response.
+// ask sends a request of a bot without a body, and returns the status of the response.
 func (r *running) ask(t *testing.T, method, path string, header ...string) int {
 	t.Helper()
 	status, _ := do(t, method, r.bots+path, "", header...)
@@ -289,7 +290,7 @@ func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 	assert.Equal(t, 503, status)
 	assert.Contains(t, text, "failure")
 	status, _ = get(t, r.admin+"/ready")
-	assert.Equal(t, 200, status, "the upstream is no reason to be unready")
+	assert.Equal(t, 200, status, "the state of the upstream must not make the command unready")
 	r.end(t)
 }
 
@@ -338,7 +339,8 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// By DNS rebinding, a web page's host name can point to this machine. Such a page must neither read nor send anything.
+// By DNS rebinding, a web page's host name can point to this machine. Such a page must be able neither to read anything
+// nor to send requests to Discord.
 func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t)
@@ -606,9 +608,9 @@ func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	assert.Contains(t, log, "msg=stopped served=0 refused=0 failed=0 lost=1")
 }
 
-// The command does not start with a port that is taken, a store that is not there, or a state file of another process,
-// whose state it would overwrite. Opening a pipe blocks until another process opens its other end, and no signal ends
-// that.
+// The command must not start with a port that is in use, a store that it cannot reach, or the state file of another
+// process, whose state it would overwrite. It must not open a pipe, because that blocks until another process opens the
+// other end, and no signal ends it.
 func TestWhatPreventsTheStartIsAnErrorThatNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
