@@ -296,7 +296,7 @@ func worldOf(name string) *smallWorld {
 	return nil
 }
 
-// mendedStories are counter-examples that the explorer found; the faults have been mended.
+// mendedStories are counter-examples that the explorer found; the bugs have been fixed.
 var mendedStories = []struct {
 	what  string
 	world string

@@ -281,8 +281,8 @@ func extremeResponses() (all []ratelimits.Response) {
 	return all
 }
 
-// A caller gives the manager a response with extreme values. It may hold requests for a day at most, and for 10 s at
-// most if its Retry-After is negative.
+// A caller gives the manager a response with extreme values. Such a response may hold requests for a day at most, and
+// for 10 s at most if its Retry-After is negative.
 func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 	t.Parallel()
 	for name, tell := range map[string]func(m *buckets.RESTBucketManager, c *caller, r ratelimits.Response){

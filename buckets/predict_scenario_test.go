@@ -155,9 +155,9 @@ func (s *scenario) last(
 // A prediction is right if it is within one period of the longest limit or 5 % of the wait. Requests whose maximum wait
 // is the real wait plus that tolerance must not be rejected.
 //
-// The wanted share of right predictions is 99 %. At present 5 of 269 are wrong: where a bucket and a limit above it let
-// requests leave in bursts at different times, or where a hidden limit is found after the prediction. None is rejected.
-// The test allows 8 wrong predictions and no rejection.
+// At least 99 % of the predictions should be right. At present 5 of 269 are wrong, in scenarios in which a bucket and a
+// limit above it let requests leave in bursts at different times, or a hidden limit is found after the prediction. No
+// request is rejected. The test allows 8 wrong predictions and no rejection.
 func TestPredictionsInRandomScenarios(t *testing.T) {
 	t.Parallel()
 	const scenarios, mostOff, mostRejected = 300, 8, 0

@@ -110,7 +110,7 @@ func TestOrderOfABucketHoldsWhateverDeclaredLimitsApply(t *testing.T) {
 // A hundred different declared limits apply to the requests of a bucket. The requests must still leave in the order of
 // their arrival.
 func TestOrderOfABucketHoldsWithManyDeclaredLimits(t *testing.T) {
-	t.Skip("known fault: line.earliest looks at mostLookedAt queues only; number 1 leaves after number 50")
+	t.Skip("known bug: line.earliest looks at mostLookedAt queues only; number 1 leaves after number 50")
 	inBubble(t, func(t *testing.T) {
 		keys, want := []string{"0"}, []int{0}
 		for i := range 100 {

@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// structural marks a test of a known fault that has not been mended. The test fails, so it is skipped unless the
-// environment variable RATELIGHT_STRUCTURAL is 1. Remove the call when the fault is mended.
+// A test calls structural if it shows a known bug that has not been fixed. The test fails, so it is skipped unless the
+// environment variable RATELIGHT_STRUCTURAL is 1. Remove the call when the bug is fixed.
 //
 //	RATELIGHT_STRUCTURAL=1 go test ./buckets -run Structural
 //
@@ -27,7 +27,7 @@ import (
 func structural(tb testing.TB) {
 	tb.Helper()
 	if os.Getenv("RATELIGHT_STRUCTURAL") != "1" {
-		tb.Skip("a known fault that is not mended yet; RATELIGHT_STRUCTURAL=1 runs the test, which then fails")
+		tb.Skip("a known bug that is not fixed yet; RATELIGHT_STRUCTURAL=1 runs the test, which then fails")
 	}
 }
 
@@ -372,7 +372,7 @@ var crossings = map[string]struct {
 	}},
 }
 
-// unmended lists the crossings with a known fault.
+// unmended lists the crossings that show a known bug.
 var unmended = map[string]bool{
 	"many tenants":             true, // a tenant waits 44.5 s (allowed: 40.4 s and a period of 2 s)
 	"processes":                true, // a tenant waits 29 s (allowed: 10 s and a period of 5 s)

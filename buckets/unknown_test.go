@@ -33,7 +33,8 @@ func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
 }
 
 // Nine requests wait for the first response of their route, which may be a success, an error or a 429, or may never
-// arrive. The test checks how many of them leave after it.
+// arrive. The test checks how many of the nine are granted after the outcome of the first request, and which bucket
+// they are in.
 func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -43,8 +43,8 @@ func (t *Transport) dialectOf(server string) Dialect {
 	return t.dialects[serverName(server)]
 }
 
-// serverName returns the name of a server in the form of a host of WithHosts: in lower case, and without a trailing dot
-// and the default ports of http and https.
+// serverName returns the name of a server in the form in which the function of WithHosts gets hosts: in lower case,
+// without a trailing dot, and without port 80 or 443.
 func serverName(server string) string {
 	return hostOf(&url.URL{Scheme: "https", Host: strings.TrimSuffix(server, ":80")})
 }

@@ -177,8 +177,8 @@
 // transport.Manager().Status() has the buckets with the longest waits, and package status shows them as a page.
 //
 // Package httpclient/trace records requests for the command "bench tune", which recommends a max rate limit. A Grafana
-// dashboard and alert rules for Prometheus are in httpclient/proxy/monitoring. None of these outputs contain tokens.
-// For errors of http.Client see [Redact].
+// dashboard and alert rules for Prometheus are in httpclient/proxy/monitoring. None of the outputs in this section
+// contains a token. Errors of http.Client can contain one: see [Redact].
 //
 // # Trying it without Discord
 //

@@ -10,7 +10,7 @@ import (
 const briefWait = 100 * time.Millisecond
 
 // task is a call in a separate goroutine, so that its caller can stop waiting. It is used for reads and round trips,
-// because these may not return when their body is closed or their context ends.
+// because these do not always return when their body is closed or their context ends.
 type task[T any] struct {
 	over     chan struct{}
 	returned bool

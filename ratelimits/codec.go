@@ -14,8 +14,10 @@ const (
 	permitFormat = 0x25
 )
 
-// farthest bounds the distance of an instant from the end of all charges and holds. Instants farther in the past make
-// no difference any more. Instants farther in the future only say how long something unusual is remembered.
+// farthest bounds how far an encoded instant may be from the base of its encoding, and how long an encoded duration may
+// be. The base of a Window is its Reset, when the last charge or hold has ended. The base of a Permit is its Sent, when
+// the permit was taken or its request was sent. Instants farther in the past make no difference any more. Instants
+// farther in the future only say how long something unusual is remembered.
 const farthest = 2 * LongestTrust
 
 // Append appends a compact form of the window to b and returns the result; DecodeWindow makes an equal window from it.

@@ -164,8 +164,8 @@ func (e *EdgeError) Error() string {
 		"when to retry; all requests from this address are held for %v", e.Route, e.Hold.Round(time.Millisecond))
 }
 
-// BudgetError says that a request was rejected because Discord might ban the IP address for the number of recent
-// invalid responses. Nothing was sent.
+// BudgetError says that a request was rejected because there have been so many invalid responses recently that Discord
+// might ban the IP address. Nothing was sent.
 type BudgetError struct {
 	// Route is the method and template, without parameters.
 	Route string

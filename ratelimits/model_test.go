@@ -199,8 +199,8 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	return s
 }
 
-// TestNoScheduleIsSlow sends bursts with various latencies and no faults. Each burst must end within the windows that
-// it needs and two more, in which the window learns how the bucket works. Each window may take two round trips longer.
+// TestNoScheduleIsSlow sends bursts with various latencies and no faults. Each burst may take two windows more than it
+// needs, in which the Window learns how the bucket works. Each window may take two round trips longer than the period.
 func TestNoScheduleIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

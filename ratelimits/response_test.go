@@ -260,7 +260,7 @@ func TestRetryAfterAsADateIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	}
 }
 
-// resetAlone is a header with X-RateLimit-Reset but without X-RateLimit-Reset-After.
+// resetAlone returns a header with X-RateLimit-Reset and, unless more contains it, without X-RateLimit-Reset-After.
 func resetAlone(reset string, more ...string) http.Header {
 	limit := []string{"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "3", "X-RateLimit-Reset", reset}
 	return header(append(limit, more...)...)

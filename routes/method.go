@@ -38,8 +38,8 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// equalUpper reports whether text in ASCII upper case is upper. strings.EqualFold would also fold letters such as the
-// long s into ASCII ones.
+// equalUpper reports whether text equals upper after its ASCII letters are converted to upper case. strings.EqualFold
+// would also fold letters such as the long s into ASCII ones.
 func equalUpper(text, upper string) bool {
 	if len(text) != len(upper) {
 		return false

@@ -9,8 +9,9 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/load"
 )
 
-// meter measures requests on both sides of a client: watch when the client hands them over, the round tripper from
-// below when they are sent and answered. It is safe for concurrent use. The zero meter is ready for use.
+// meter measures requests on both sides of a client. The method watch records when a request is handed to the client.
+// The round tripper that the method below returns records when each attempt is sent and when it ends. A meter is safe
+// for concurrent use. The zero meter is ready for use.
 type meter struct {
 	// mu guards queued.
 	mu     sync.Mutex

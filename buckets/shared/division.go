@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// division is how sessions divide the global limit of a credential. The server stores it; a session with news replaces
-// it. All times are by the server's clock.
+// division is how sessions divide the global limit of a credential. The server stores it. A session that has something
+// to change replaces it. All times are by the server's clock.
 //
 // The sum of all parts and of all cooling amounts never exceeds the limit. A part grows only by an amount that is free.
 // When a part shrinks, or its user dies, the difference cools down: it is not free yet, because requests sent with it

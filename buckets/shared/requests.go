@@ -140,8 +140,8 @@ func (b *bucket) end(p *permit, o outcome) {
 	b.say(o.at)
 }
 
-// untoldFor returns for how long an outcome may wait for the next call. It may wait if it says nothing that the other
-// sessions do not expect, and if they need it only when the window ends.
+// untoldFor returns how long an outcome may wait for the next call. It is 0 unless the other sessions expect what the
+// outcome says and need it only when the window ends.
 func (b *bucket) untoldFor(o *outcome) time.Duration {
 	r := &o.response
 	if b.known == nil || b.closed || o.unsent || !r.Limited || r.Class != ratelimits.ClassOK {

@@ -7,8 +7,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// state holds what all processes know of a bucket. The server stores it. A process with news replaces the state that it
-// knows by the next one. All times are by the server's clock.
+// state holds what all processes know of a bucket. The server stores it. A process that has something to change
+// replaces it. All times are by the server's clock.
 type state struct {
 	version version
 	era     int64             // era in which the state was written

@@ -141,7 +141,7 @@ func SlowBody(on string, delay time.Duration) Rule {
 }
 
 // edit finishes an answer: it removes the body if the rule's body is empty, sets the Content-Type if the body is JSON,
-// and adds the rule's headers.
+// and sets the rule's headers, which replace headers of the same name.
 func (r *Rule) edit(response *discordsim.Response) {
 	if r.fault.Edit != nil {
 		r.fault.Edit(discordsim.Call{}, response)

@@ -150,7 +150,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// forget evicts limits if the free times that were reserved for them are all over. p.mu must be held.
+// forget removes the entries of limits whose latest reserved time has passed, and sets the size above which it is
+// called next. p.mu must be held.
 func (p *Policy) forget(now time.Time) {
 	for key, last := range p.last {
 		if last.Before(now) {

@@ -50,8 +50,8 @@ var refusedKinds = []refusedKind{
 	},
 }
 
-// prepareRefusal lets the limiter learn the routes that reaches checks, except the unknown one. It then refuses a
-// message in channel 1, and returns the time of the refusal.
+// prepareRefusal lets the limiter learn all routes, except the unknown one, that the function reaches checks. Then it
+// answers a message in channel 1 with the 429 of k. It returns the time of that answer.
 func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	t.tell(message(1), ok("messages", 5, 4, time.Second))
 	t.tell(message(2), ok("messages", 5, 4, time.Second))

@@ -130,9 +130,9 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkThroughput sends requests from 32 goroutines as fast as it can. For each way it reports the CPU time that
-// one request takes. From the CPU time that a proxy adds to that of a direct request, it computes requests/s/core: how
-// many requests a second the proxy could forward on one core.
+// BenchmarkThroughput sends requests from 32 goroutines as fast as it can. For each of the three ways to the server
+// (see the function ways), it reports the CPU time per request. For each proxy it also reports requests/s/core: how
+// many requests a second the proxy could forward on one core, computed from the CPU time that the proxy adds.
 func BenchmarkThroughput(b *testing.B) {
 	urls, client := ways(b), newClient(b)
 	cost := make(map[string]float64)

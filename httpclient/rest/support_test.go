@@ -72,8 +72,8 @@ type arrived struct {
 	body string
 }
 
-// wire is the transport below a Client. It records the requests, and gives one response after another. After the last
-// response, it repeats that one.
+// wire is the transport below a Client. It records the requests, and gives one response after another. When the
+// responses are used up, it repeats the last one.
 type wire struct {
 	responses []func() *http.Response
 
@@ -137,7 +137,7 @@ func reply(status int, contentType, body string, lines ...string) func() *http.R
 // fine returns a wire that answers every request with an empty object.
 func fine() *wire { return replies(reply(http.StatusOK, clientJSON, "{}")) }
 
-// refused returns a 429 of the bucket.
+// refused returns a function that makes 429s of scope user, with retry_after in the body.
 func refused(seconds string) func() *http.Response {
 	return reply(http.StatusTooManyRequests, clientJSON,
 		`{"message":"You are being rate limited.","retry_after":`+seconds+`}`,

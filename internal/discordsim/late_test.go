@@ -32,7 +32,7 @@ func TestHeadersOfALateBucketSpeakAsIfItWerePunctual(t *testing.T) {
 	}
 }
 
-// Each place is late by itself, so the lateness must not add up from place to place.
+// Each place becomes free 300 ms later than announced, independently of the others. The delays must not add up.
 func TestPlacesOfALateLogComeBackOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]Quota{"sliding": Sliding(2, 2*second), "leaky": Leaky(2, 2*second)} {

@@ -2,8 +2,9 @@ package discordsim
 
 import "time"
 
-// LimitUse is one request at one limit, the client's own or another client's, and the limit's counter right afterwards.
-// Together, the uses of a limit say when its windows opened and closed and how full it was in between.
+// LimitUse is one request, of the client or of another client, at one limit, with the state of the limit's counter
+// right afterwards. Together, the uses of a limit say when its windows opened and closed and how full it was in
+// between.
 type LimitUse struct {
 	At  time.Time
 	Who Consumer

@@ -37,18 +37,18 @@ func EachTime(prefix string) func(Call) Variant {
 	}
 }
 
-// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes, as
-// compatible servers do that have a bucket id for each channel. Rules with the same prefix share the counters of a
-// channel. The client does not know a channel's hash before the first answer from that channel, so its first requests
-// are judged like those of an operation that was never used.
+// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes. Some
+// servers that are compatible with Discord behave like this: they have a bucket id for each channel. Rules with the
+// same prefix share the counters of a channel. The client does not know a channel's hash before the first answer from
+// that channel, so its first requests are judged like those of an operation that was never used.
 func HashByMajor(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(call.Major)}
 	}
 }
 
-// HashByPath gives every URL a hash of its own, which never changes, as compatible servers do that name buckets by URL.
-// Each URL has the quota. Requests are judged as with [HashByMajor].
+// HashByPath gives every URL a hash of its own, which never changes. Some servers that are compatible with Discord
+// behave like this: they name buckets by URL. Each URL has the quota. Requests are judged as with [HashByMajor].
 func HashByPath(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(strings.Join(call.op.raw, "/"))}

@@ -65,7 +65,7 @@ type StatusError int
 
 func (s StatusError) Error() string { return fmt.Sprintf("status %d", int(s)) }
 
-// Misuse says that err reports an invalid command line.
+// Misuse wraps an error in the command line. For such an error, Run refers to -h and returns StatusUsage.
 func Misuse(err error) error { return misuseError{err} }
 
 type misuseError struct{ error }

@@ -33,7 +33,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// longestValue bounds the width of the column of values, in bytes. Longer values stand in the column of remarks.
+// longestValue bounds the width of the column of values, in bytes. Longer values are written in the column of remarks.
 const longestValue = 24
 
 func factsText(facts []Fact) string {

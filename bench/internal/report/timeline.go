@@ -14,9 +14,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Timeline is a chart of a load: each request at the limit of the simulated Discord that counted or refused it, in the
-// windows that the server really had. Times count from the start of the run. It is safe for concurrent use. Use
-// NewTimeline.
+// Timeline is a chart of a run. For each limit of the simulated Discord it shows the requests that the limit counted or
+// refused, and the actual windows of the limit if they are fixed. Times count from the start of the run. It is safe for
+// concurrent use. Use NewTimeline.
 type Timeline struct {
 	mu     sync.Mutex
 	start  time.Time

@@ -1,5 +1,5 @@
 // Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
-// Discord, in virtual time, once for each value.
+// Discord, in virtual time, once for each max rate limit that it compares.
 //
 // The caller says how long an answer is of use. If the max rate limit is smaller, requests may be refused that could
 // have left in time. If it is larger, requests wait too long. The recommendation is the smallest max rate limit that

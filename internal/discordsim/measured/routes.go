@@ -38,7 +38,8 @@ func (r *route) name() string {
 	return r.method + " " + r.path
 }
 
-// rule returns the route's bucket, without hidden limits.
+// rule returns the simulator's rule for the route, without hidden limits. If the numbers of the route's limit are not
+// known, the rule has the typical limit of its kind.
 func (r *route) rule() discordsim.Rule {
 	quota, ok := numbers[r.name()]
 	if !ok {
