@@ -148,7 +148,7 @@ func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Req
 	return c
 }
 
-// ask is call with a request of bot to the given route.
+// ask does the same as call with a request of bot to the given route.
 func ask(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
 	return call(background, m, *request(route))
 }
@@ -300,7 +300,8 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-// withManager runs a test under virtual time, in parallel with others, with a manager as started makes it.
+// withManager runs a test under virtual time, in parallel with others, with a manager like that of the function
+// started.
 func withManager(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager)) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) { test(t, started(t)) })

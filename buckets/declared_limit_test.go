@@ -211,7 +211,7 @@ func (c *countingClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	})
 }
 
-// Requests in flight use up a declared limit. Until they end, nobody knows how long they will count, so no timer may
+// Requests in flight use up a declared limit. Until they end, nobody knows how long they will count, so no timer must
 // ring again and again to look for room.
 func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

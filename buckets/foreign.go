@@ -61,8 +61,8 @@ func passed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError
 }
 
-// learnForeign is learn for a request of a foreign group that was not refused. If the request was sent from that group,
-// it was sent after the refusals, and the whole route may leave the group.
+// learnForeign does the same as the method learn, for a request of a foreign group that was not refused. If the request
+// was sent from that group, it was sent after the refusals, and the whole route may leave the group.
 func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	scope, home := routeMoves, e.home()
 	if h.order == 0 {

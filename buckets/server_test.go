@@ -147,7 +147,7 @@ func everything(m *buckets.RESTBucketManager) []*caller {
 	}
 }
 
-// familiar discovers the buckets of the routes that everything uses.
+// familiar discovers the buckets of the routes that the function everything uses.
 func familiar(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	for _, authorization := range []string{bot, "Bot two", ""} {

@@ -32,7 +32,7 @@ func inspect(response *http.Response, judge func(code int, ok bool)) {
 	})}, reading}
 }
 
-// inspectedBody is a body of which inspect reads the beginning.
+// inspectedBody is a body of which the function inspect reads the beginning.
 type inspectedBody struct {
 	partlyRead
 	reading *task[head]

@@ -206,7 +206,8 @@ const (
 	roomLeft   = "X-RateLimit-Remaining: 4"
 )
 
-// refusal429 returns a 429 with this body and these header lines, in addition to a JSON Content-Type.
+// refusal429 returns a function that answers requests with a 429 with this body and these header lines, in addition to
+// a JSON Content-Type.
 func refusal429(body string, header ...string) func(*http.Request) (*http.Response, error) {
 	return answer(http.StatusTooManyRequests, body, append([]string{"Content-Type: application/json"}, header...)...)
 }

@@ -157,7 +157,7 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	}
 }
 
-// A credential must count as unproven if its only success is older than a week, or was on a route that may not need a
+// A credential must count as unproven if its only success is older than a week, or was on a route that perhaps needs no
 // credential.
 func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	t.Parallel()

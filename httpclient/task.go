@@ -43,7 +43,7 @@ func (t *task[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// waitBriefly is wait for at most briefWait instead of a context.
+// waitBriefly does the same as the method wait, for at most briefWait instead of a context.
 func (t *task[T]) waitBriefly() bool {
 	select {
 	case <-t.over:

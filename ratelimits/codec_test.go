@@ -224,7 +224,7 @@ func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
 }
 
-// A window that another process has written may not wait for more than a day, whatever lateness it has.
+// A window that another process has written must not wait for more than a day, whatever lateness it has.
 func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	var w Window

@@ -195,8 +195,8 @@ func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	}
 }
 
-// A request without an outcome may not have been accepted, and a server error shows that it was not. Neither ends a
-// series of 429s.
+// It is unknown whether a request without an outcome was accepted, and a server error shows that it was not. Neither
+// ends a series of 429s.
 func TestWhatWasNotAcceptedDoesNotEndARowOfRefusals(t *testing.T) {
 	t.Parallel()
 	for _, between := range []ratelimits.Response{{}, broken} {

@@ -62,7 +62,7 @@ type sample struct {
 	reset          interval      // contains the instant that reset-after means
 }
 
-// read fills the sample from a response. (Each field is set by itself here and in observe, because copying what was
+// read fills the sample from a response. (Each field is set separately here and in observe, because copying what was
 // just written is slow.)
 func (s *sample) read(now, sent time.Duration, r *Response) {
 	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-r.Remaining, 1), mostCounted))

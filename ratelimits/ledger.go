@@ -33,7 +33,7 @@ type ledger struct {
 	first  [1]charge // the only charge, enough for most buckets; n is 0 if there is none; not used if many is set
 	many   *manyCharges
 	total  int32 // charged requests
-	unsure int32 // charged requests that may not have been counted
+	unsure int32 // charged requests that perhaps have not been counted
 }
 
 // manyCharges is the list of a ledger that has had more than one charge. The first `gone` entries of `all` have

@@ -124,7 +124,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	default:
 		w.evidence.others = true
 	}
-	if anew || n > 0 { // requests in flight, and those answered since this one was sent, may not be counted yet
+	if anew || n > 0 { // requests in flight, and those answered since this one was sent, are perhaps not counted yet
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
 	if n > 0 {

@@ -422,7 +422,7 @@ func parseRefusal(body []byte) refusal {
 	if len(body) == 0 {
 		return refusal{empty: true}
 	}
-	// Decode each field by itself, so that a field of an unexpected type does not hide the others.
+	// Decode each field separately, so that a field of an unexpected type does not hide the others.
 	var raw struct {
 		RetryAfter json.RawMessage `json:"retry_after"`
 		Global     json.RawMessage `json:"global"`

@@ -22,8 +22,8 @@ type reply struct {
 // exchange makes a call that also shows that the session is alive. The call has an effect only in the given era. It
 // blocks for the call timeout at most; call it only from a goroutine started by spawn.
 //
-// During an outage exchange fails at once. Callers need not repeat calls to detect the end of an outage: probe calls
-// the server, and watch reports when the server is back.
+// During an outage exchange fails at once. Callers need not repeat calls to detect the end of an outage: the method
+// probe calls the server, and the method watch reports when the server is back.
 func (s *session) exchange(purpose string, era int64, steps ...Step) (reply, error) {
 	if err := s.outageErr(); err != nil {
 		return reply{}, err
@@ -31,7 +31,7 @@ func (s *session) exchange(purpose string, era int64, steps ...Step) (reply, err
 	return s.exchangeIn(s.context, purpose, era, steps...)
 }
 
-// exchangeIn is exchange without the check for a known outage.
+// exchangeIn does the same as the method exchange, without the check for a known outage.
 func (s *session) exchangeIn(ctx context.Context, purpose string, era int64, steps ...Step) (r reply, err error) {
 	call := &Call{Purpose: purpose}
 	lease := s.liveIn(era, call)

@@ -177,7 +177,7 @@ func (d *discovery) told(value string) {
 // watch records the start and the end of an outage.
 func (d *discovery) watch() {
 	d.mu.Lock()
-	d.out, _ = d.session.away() // read again, as watch may run late
+	d.out, _ = d.session.away() // read again, because this call may be late
 	changed := d.changed
 	if d.asking || d.telling {
 		d.calls.call()

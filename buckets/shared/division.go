@@ -31,7 +31,7 @@ type share struct {
 	Need  int           `json:"need"`
 	Part  int           `json:"part"`
 	Till  time.Duration `json:"till,omitempty"` // without a limit: until when the user counts without another report
-	fair  int           // the part that plan gives the user
+	fair  int           // the part that the method plan gives the user
 	grown bool          // set by the method share of division
 }
 

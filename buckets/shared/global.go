@@ -40,7 +40,7 @@ type global struct {
 	changed func() // nil: no caller uses it
 	demand  demand
 	hold    ratelimits.Throttle
-	tell    bool // the server may not know the hold
+	tell    bool // perhaps the server does not know the hold
 	asks    bool // the call that is due will report the current demand
 	inUse   bool
 	gone    bool // removed from the session's list
@@ -61,7 +61,7 @@ type global struct {
 	lowered  bool          // the server does not know yet that the part shrank
 	alone    bool          // the part was taken while the server was away
 	at       time.Duration // start of the latest call that confirmed the part
-	naps     int           // number of suspensions of this process that wake has taken into account
+	naps     int           // number of suspensions of this process that the method wake has taken into account
 	comes    time.Duration // when a part may become available while there is none, 0 if not known
 	dead     []string      // users of the known division that were dead at the call that showed it
 	lookedAt time.Duration // when a call last asked whether all other users are alive
@@ -237,7 +237,7 @@ func (g *global) urge() {
 func (g *global) watch() {
 	g.mu.Lock()
 	now := g.session.now()
-	out, _ := g.session.away() // read again, as watch may run late
+	out, _ := g.session.away() // read again, because this call may be late
 	if g.inUse && g.out && !out && now >= g.until {
 		if part := g.withoutServer(); part > 0 { // this part is used until the next reply arrives
 			g.part, g.alone, g.until = part, true, now+2*g.session.store.options.callTimeout

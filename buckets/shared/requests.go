@@ -158,7 +158,7 @@ func (b *bucket) untoldFor(o *outcome) time.Duration {
 	return min((at-now)/4, longestUntold)
 }
 
-// alive reports whether a number belongs to a request of this process whose outcome the server may not know.
+// alive reports whether a number belongs to a request of this process whose outcome is perhaps unknown to the server.
 func (b *bucket) alive(number uint64) bool {
 	is := func(w waiter) bool { return w.number == number }
 	return b.flying(number) != nil || slices.ContainsFunc(b.waiters, is) || slices.ContainsFunc(b.granted, is) ||

@@ -273,7 +273,7 @@ func (w *world) refusedNone() {
 	w.expect(tally.refused == 0, "no 429 was expected, because all of them are avoidable; Discord saw %+v", tally)
 }
 
-// delivered waits like finish. It expects that all these requests were accepted, and that there was no 429.
+// delivered waits like the method finish. It expects that all these requests were accepted, and that there was no 429.
 func (w *world) delivered(within time.Duration, all []*call, who string) time.Duration {
 	w.reporter.Helper()
 	took := w.finish(within)

@@ -80,8 +80,8 @@ func newClient(b *testing.B) *http.Client {
 	return &http.Client{Transport: base}
 }
 
-// BenchmarkLatency sends a thousand requests a second. The ways take turns, each for a tenth of a second. The benchmark
-// reports how much longer a request takes through each of the two proxies than directly.
+// BenchmarkLatency sends a thousand requests a second. The ways to the server take turns, each for a tenth of a second.
+// The benchmark reports how much longer a request takes through each of the two proxies than directly.
 func BenchmarkLatency(b *testing.B) {
 	const turn = 100 // requests
 	urls := ways(b)

@@ -28,7 +28,7 @@ type client struct {
 }
 
 // follow returns the context of a request, and the client that ends it. The context also ends with the deadline of ctx.
-// leave must be called after the request.
+// The method leave must be called after the request.
 func follow(ctx context.Context) (context.Context, *client) {
 	c := new(client)
 	own := context.WithValue(context.WithoutCancel(ctx), clientKey{}, c)

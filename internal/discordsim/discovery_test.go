@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Reading and writing messages share a bucket, and the client may not know which bucket will count a request. The
-// refusals must get these verdicts.
+// Reading and writing messages share a bucket, and the client does not always know which bucket will count a request.
+// The refusals must get these verdicts.
 func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	t.Parallel()
 	const path = "/channels/{id}/messages"

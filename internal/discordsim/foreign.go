@@ -55,7 +55,7 @@ func (c *consumer) next() (moment time.Duration, ok bool) {
 	return moment, ok
 }
 
-// consumed removes the moment that next returned.
+// consumed removes the moment that the method next returned.
 func (c *consumer) consumed(moment time.Duration) {
 	if len(c.at) > 0 && c.at[0] == moment {
 		c.at = c.at[1:]

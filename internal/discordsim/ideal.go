@@ -25,7 +25,7 @@ type Work struct {
 
 // Conditions apply to all work.
 type Conditions struct {
-	// RoundTrip is the smallest round trip, half of it each way; see [Latency.Smallest].
+	// RoundTrip is the smallest round trip, half of it in each direction; see [Latency.Smallest].
 	RoundTrip time.Duration
 	// Global is that of the Config: zero is Discord's limit, Unlimited() is none.
 	Global Quota

@@ -188,7 +188,7 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t).punctual()
-		quota.Extend = 0                           // the client may not have read yet that a refusal extends the window
+		quota.Extend = 0                           // perhaps the client has not read yet that a refusal extends it
 		quota.NamesNext, quota.Lags = false, false // such buckets excuse some refusals
 		w, err := NewWorld(start, Config{
 			Rules: []Rule{{Path: "/channels/**", Quota: quota}},

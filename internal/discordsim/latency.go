@@ -8,16 +8,17 @@ import (
 
 // Latency is how long requests and answers travel. The zero value means no time at all.
 type Latency struct {
-	// RoundTrip is the mean; each way takes half of it.
+	// RoundTrip is the mean; the request and the answer each take half of it.
 	RoundTrip time.Duration
-	// Jitter is the largest difference from the mean. Each way is drawn separately and evenly. Times below zero become
-	// zero.
+	// Jitter is the largest difference from the mean. The time of each direction is drawn separately and evenly. Times
+	// below zero become zero.
 	Jitter time.Duration
-	// Draw replaces RoundTrip and Jitter: it returns the time of each way. It is called under a lock.
+	// Draw replaces RoundTrip and Jitter: it returns the times of the request and of the answer. It is called under a
+	// lock.
 	Draw func(*rand.Rand) (in, out time.Duration)
 }
 
-// RoundTrip returns a fixed latency, half of it each way.
+// RoundTrip returns a fixed latency, half of it in each direction.
 func RoundTrip(d time.Duration) Latency { return Latency{RoundTrip: d} }
 
 // Smallest returns the smallest round trip that can occur without Draw, for [Conditions].

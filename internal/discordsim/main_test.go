@@ -115,7 +115,7 @@ var reasons = map[string]struct {
 
 // story is a list of events in the order of processing, separated by spaces. Times are in milliseconds.
 //
-//	100          a request that is sent at 100 and travels for 50 each way
+//	100          a request that is sent at 100 and travels for 50 in each direction
 //	100!         a request that is sent, processed and answered at 100
 //	90/180/200   a request that is sent, processed and answered at these times; without the last one, never answered
 //	read@100     the request of that name, instead of post

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// wide latencies are 10 to 40 ms each way.
+// wide latencies are 10 to 40 ms in each direction.
 var wide = discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 	way := func() time.Duration { return 10*time.Millisecond + time.Duration(r.Int64N(int64(30*time.Millisecond))) }
 	return way(), way()
@@ -45,7 +45,7 @@ func inBubble(t *testing.T, config fleet.Config, test func(t *testing.T, f *flee
 	})
 }
 
-// nearby makes calls of the engine take 0.2 to 1 ms each way, so that no two events happen at the same time.
+// nearby makes calls of the engine take 0.2 to 1 ms in each direction, so that no two events happen at the same time.
 func nearby(e *memoryengine.Engine) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	way := func() time.Duration {

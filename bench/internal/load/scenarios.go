@@ -113,7 +113,7 @@ func disturbed() []Scenario {
 	}
 }
 
-// faulty returns a change that makes the responses faulty.
+// faulty returns a function that makes the responses of a scenario faulty.
 func faulty(faults ...discordsim.Fault) func(*Scenario) {
 	return func(s *Scenario) {
 		s.server.Rules[0].Faults = faults

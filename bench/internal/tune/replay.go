@@ -30,11 +30,11 @@ type replay struct {
 
 	arrival event
 	next    int // index of the next arrival
-	asking  int // requests that have arrived and that settle has not handled
+	asking  int // requests that have arrived and that the method settle has not handled
 
 	// mu guards all fields below, and record.predicted.
 	mu      sync.Mutex
-	answers []*exchange // requests that the manager has answered, and settle has not handled
+	answers []*exchange // requests that the manager has answered and that the method settle has not handled
 }
 
 // errStuck reports a fault of the manager.

@@ -123,7 +123,7 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 	return "", about(&Error{Problem: problem(said), Command: what, Cause: errors.New(said)}, prefix+"*")
 }
 
-// about adds the pattern to an error that says that the user may not use a key or channel.
+// about adds the pattern to an error that says that the user is not allowed to use a key or channel.
 func about(err error, pattern string) error {
 	var e *Error
 	if errors.As(err, &e) && e.Problem == ErrPermission {

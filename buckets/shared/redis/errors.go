@@ -231,7 +231,7 @@ func refusedCommand(source, said string) string {
 	return name
 }
 
-// connectionProblem is like explain, but for errors that do not come from the server.
+// connectionProblem does the same as the function explain, but for errors that do not come from the server.
 func connectionProblem(err error) error {
 	late := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	var handshake handshakeError

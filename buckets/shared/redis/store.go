@@ -153,7 +153,7 @@ func openError(ctx context.Context, last error) error {
 	return &Error{Problem: ErrUnreachable, Cause: ctx.Err()}
 }
 
-// sentinelError is like explain, but for errors of Sentinels.
+// sentinelError does the same as the function explain, but for errors of Sentinels.
 func sentinelError(err error) error {
 	explained := explain(err)
 	var e *Error

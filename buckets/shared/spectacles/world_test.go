@@ -397,7 +397,7 @@ func (s *seed) callers(n int) {
 	}
 }
 
-// spread draws the latency of each way between two bounds.
+// spread draws the latency of each direction between two bounds.
 func spread(from, to time.Duration) discordsim.Latency {
 	return discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 		draw := func() time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
