@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. Elapsed times (Since)
-// stay right, as those of the real clock do.
+// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. A change of
+// the wall time does not change elapsed times (Since), as with the real clock.
 type jumpingClock struct {
 	clockwork.Clock
 	jump atomic.Int64

@@ -215,7 +215,7 @@ func (r *record) answer(number int, queued time.Duration) {
 func (r *record) result(maxRateLimit time.Duration) Result {
 	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(slices.DeleteFunc(slices.Clone(r.waits), func(d time.Duration) bool { return d < 0 }))
 	if r.patient != nil {
-		r.waits = nil // nobody needs them
+		r.waits = nil // only the waits of the replay that refuses nothing are needed later
 	}
 	return r.Result
 }
