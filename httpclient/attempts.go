@@ -13,10 +13,10 @@ const (
 	DefaultRetries = 3
 	// DefaultAttemptTimeout is how long an attempt may make no progress, unless Attempts.Timeout sets another duration.
 	DefaultAttemptTimeout = 15 * time.Second
-	// DefaultBackoff and DefaultMaxBackoff are the first and the longest pause between attempts, unless
+	// DefaultFirstPause and DefaultMaxPause are the first and the longest pause between attempts, unless
 	// Attempts.FirstPause and Attempts.MaxPause set other pauses.
-	DefaultBackoff    = 500 * time.Millisecond
-	DefaultMaxBackoff = 16 * time.Second
+	DefaultFirstPause    = 500 * time.Millisecond
+	DefaultMaxPause = 16 * time.Second
 )
 
 // Attempts says how a request is attempted: how long an attempt may make no progress, whether and how often the request
@@ -74,8 +74,8 @@ type Attempts struct {
 
 	// FirstPause is the first pause before another attempt, and MaxPause the longest. The pause doubles each time, up
 	// to MaxPause. Then each pause is made longer or shorter at random, by up to a quarter of FirstPause. If a server
-	// error asks for a longer pause with Retry-After, that is obeyed, up to MaxPause. The defaults are DefaultBackoff
-	// and DefaultMaxBackoff. A MaxPause below FirstPause, whether set or by default, means FirstPause.
+	// error asks for a longer pause with Retry-After, that is obeyed, up to MaxPause. The defaults are DefaultFirstPause
+	// and DefaultMaxPause. A MaxPause below FirstPause, whether set or by default, means FirstPause.
 	FirstPause, MaxPause time.Duration
 }
 

@@ -64,7 +64,7 @@ func defaults() settings {
 		maxBufferedTotal: DefaultMaxBufferedTotal,
 		attempts: Attempts{
 			Retries: DefaultRetries, Mode: SafeRetries, Timeout: DefaultAttemptTimeout,
-			FirstPause: DefaultBackoff, MaxPause: DefaultMaxBackoff,
+			FirstPause: DefaultFirstPause, MaxPause: DefaultMaxPause,
 		},
 	}}
 }
