@@ -15,12 +15,12 @@ const (
 	DefaultAttemptTimeout = 15 * time.Second
 	// DefaultFirstPause and DefaultMaxPause are the first and the longest pause between attempts, unless
 	// Attempts.FirstPause and Attempts.MaxPause set other pauses.
-	DefaultFirstPause    = 500 * time.Millisecond
-	DefaultMaxPause = 16 * time.Second
+	DefaultFirstPause = 500 * time.Millisecond
+	DefaultMaxPause   = 16 * time.Second
 )
 
 // Attempts says how a request is attempted: how long an attempt may make no progress, whether and how often the request
-// is repeated after a temporary failure, and after which pauses. WithAttempts sets this for a transport, and
+// is repeated after a temporary failure, after which pauses, and what makes that safe. WithAttempts sets this for a transport, and
 // ContextWithAttempts for the requests made with a context.
 //
 // A field that is zero changes nothing. WithAttempts then keeps the value of an earlier WithAttempts, or the default.
@@ -77,6 +77,18 @@ type Attempts struct {
 	// error asks for a longer pause with Retry-After, that is obeyed, up to MaxPause. The defaults are DefaultFirstPause
 	// and DefaultMaxPause. A MaxPause below FirstPause, whether set or by default, means FirstPause.
 	FirstPause, MaxPause time.Duration
+
+	// Nonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
+	// characters and enforce_nonce. SafeRetries then repeats the request, and the message appears only once, because
+	// for a few minutes Discord responds to the second request with the message of the first one (Discord's
+	// documentation). All attempts have the same nonce. The message in Discord's response and in its gateway event has
+	// this nonce, too.
+	//
+	// A body is sent unchanged if it is not a JSON object, or not of a JSON Content-Type (such as a form with files), if
+	// it already has a "nonce" or "enforce_nonce", if it is encoded, larger than 1 MiB, can be sent only once or has
+	// trailers, or if there is no room for a copy, see WithBufferedBodies. Discord has no such nonces for webhooks and
+	// interactions.
+	Nonce bool
 }
 
 // RetryMode says which requests are repeated after a failure. Its zero value is none of the constants, and keeps the
@@ -118,6 +130,7 @@ func (a Attempts) overriddenBy(b Attempts) Attempts {
 		Timeout:    cmp.Or(b.Timeout, a.Timeout),
 		FirstPause: cmp.Or(b.FirstPause, a.FirstPause),
 		MaxPause:   cmp.Or(b.MaxPause, a.MaxPause),
+		Nonce:      a.Nonce || b.Nonce,
 	}
 }
 

@@ -71,7 +71,7 @@
 //
 // Temporary failures are retried: broken connections, attempts without progress, and the statuses 500, 502, 503, 504,
 // 520 to 524 and 529. A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD,
-// OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [WithNonce]), and requests that were certainly not
+// OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [Attempts]), and requests that were certainly not
 // sent. With [UnsafeRetries] ([WithAttempts], [ContextWithAttempts]) all other requests are retried, too. Permanent
 // errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose length differs from the
 // Content-Length. Turn off the retries of a library above the transport, because a library that repeats a POST may send

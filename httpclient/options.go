@@ -44,7 +44,6 @@ type behaviour struct {
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
 	attempts            Attempts
-	addsNonces          bool
 	log                 *sparselog.Log // nil: nothing is logged
 }
 

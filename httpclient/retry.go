@@ -19,19 +19,6 @@ import (
 // within this time.
 const retryTime = 2 * time.Minute
 
-// WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
-// characters and enforce_nonce. The request can then be repeated after failures, see Attempts.Mode, and the message
-// appears only once, because for a few minutes Discord responds to the second request with the message of the first one
-// (Discord's documentation). All attempts have the same nonce. The message in Discord's response and in its gateway
-// event has this nonce, too.
-//
-// A body is sent unchanged if it is not a JSON object, or not of a JSON Content-Type (such as a form with files), if it
-// already has a "nonce" or "enforce_nonce", if it is encoded, larger than 1 MiB, can be sent only once or has trailers,
-// or if there is no room for a copy, see WithBufferedBodies. Discord has no such nonces for webhooks and interactions.
-func WithNonce() Option {
-	return func(s *settings) { s.addsNonces = true }
-}
-
 // RetryError is the error of a request that failed without a response after it was repeated, or that could not be
 // repeated because of its body or of a bound on retries. If an attempt got a response and no further attempt follows,
 // RoundTrip returns that response unchanged, whatever its status, and no RetryError.

@@ -192,7 +192,7 @@ func TestARetryWaitsForItsLimits(t *testing.T) {
 		},
 		"a 429 before the failure: the message was not created": {
 			request: newMessage, answers: answers(refuse("user", "150"), fail(lostConnection()), ok),
-			options: []httpclient.Option{httpclient.WithNonce()}, sent: 3,
+			options: []httpclient.Option{httpclient.WithAttempts(httpclient.Attempts{Nonce: true})}, sent: 3,
 		},
 		"longer than the max rate limit": {
 			before: oneLeft, request: getChannel, answers: answers(bad, ok),

@@ -266,7 +266,7 @@ func (x *roundTrip) do() (*http.Response, error) {
 	if err := x.takeBody(); err != nil {
 		return nil, err
 	}
-	if x.addsNonces && x.ask.Route.Route() == routes.CreateMessage {
+	if x.attempts.Nonce && x.ask.Route.Route() == routes.CreateMessage {
 		x.body.addNonce(x.request)
 	}
 	if x.body.get != nil {
