@@ -14,7 +14,7 @@ import (
 
 const (
 	// differentPaths is how many paths of a route must name different hashes, each of an otherwise unused (fresh) bucket,
-	// to prove that each path has a bucket of its own. It proves nothing if one of the paths names two hashes.
+	// to prove that each path has a bucket of its own. Nothing is proven if one of the paths names two hashes.
 	differentPaths = 3
 	// mostPaths is how many paths of a route have their hash remembered.
 	mostPaths = 8

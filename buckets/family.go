@@ -102,7 +102,7 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 
 // moveFamily is called when a response has moved a route to another limit group. It records that group as a hint for
 // the route's family. It also moves the other routes of the family that have the same UNKNOWN bucket or the same hint.
-// To touched it adds the buckets that have received requests.
+// The buckets that have received requests are added to touched.
 func (e *routeEntry) moveFamily(
 	now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{},
 ) {

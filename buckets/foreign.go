@@ -80,8 +80,8 @@ func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup,
 }
 
 // gather moves more routes into a new foreign group: the routes whose 429s named its bucket before the group existed.
-// release moves all routes back to their own groups when a request was not refused. Both add the buckets that have
-// received requests to touched.
+// release moves all routes back to their own groups when a request was not refused. Both add to touched the buckets
+// that have received requests.
 func (foreign *limitGroup) gather(now time.Duration, touched map[*bucket]struct{}) {
 	a := foreign.account
 	named := a.groups[groupKey{kind: hashGroup, hash: foreign.hash}]

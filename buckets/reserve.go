@@ -9,8 +9,8 @@ import "time"
 //
 // A queue that needs declared limits has a reservation in all its lines or in none, so no two queues wait for each
 // other. A queue that needs no declared limits has a reservation only in its bucket's line, for the instant of its turn
-// above the bucket, because turns in a bucket also count while the global limit is busy. A queue has precedence over
-// another queue whose first request became the first later.
+// above the bucket, because turns in a bucket also count while the global limit is busy. A queue of earlier rank has
+// precedence.
 
 // lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
@@ -92,7 +92,6 @@ func (q *queue) unreserve() {
 	}
 }
 
-// touchReserved touches all lines in which the queue has its reservation.
 func (q *queue) touchReserved() {
 	for _, l := range q.reserved {
 		l.server.touch(l)

@@ -82,7 +82,6 @@ func (s *series) unsent(version, before uint64) {
 	}
 }
 
-// end records that a request in flight has ended.
 func (s *series) end() {
 	if s != nil {
 		s.leases--
