@@ -8,35 +8,37 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A server that is compatible with Discord may have a bucket for each URL, with arbitrary names. Then neither the major
-// parameter nor the hash of the latest response identifies the bucket of the next request. Such a route gets one bucket
-// for each path.
+// A server that is compatible with Discord may have a bucket for each URL, and may name these buckets arbitrarily. Then
+// neither the major parameter nor the hash of the latest response identifies the bucket of the next request. A route
+// whose buckets are like that gets one bucket for each path.
 
 const (
-	// If the responses of differentPaths paths name different hashes, each of a fresh bucket, then each path has a
-	// bucket of its own, unless one of the paths names two hashes.
+	// differentPaths is how many paths of a route must name different hashes, each of an otherwise unused (fresh) bucket,
+	// to prove that each path has a bucket of its own. Nothing is proven if one of the paths names two hashes.
 	differentPaths = 3
-	// mostPaths is the number of paths whose hash is remembered.
+	// mostPaths is how many paths of a route have their hash remembered.
 	mostPaths = 8
 )
 
-// pathHashes records the hashes that recent responses of a route have named for its paths, since they began to differ.
+// pathHashes records which hashes the recent responses of a route named for its paths, since these hashes began to
+// differ.
 type pathHashes struct {
 	since time.Duration
 	named [mostPaths]struct{ path, hash uint64 } // keyed hashes of both
 	fresh int                                    // paths whose first response showed an otherwise unused bucket
-	used  int                                    // paths whose first response showed a bucket that others use
-	mixed bool                                   // one path has named two hashes, or two paths the same hash
+	used  int                                    // paths whose first response showed a bucket that other requests use, too
+	mixed bool                                   // one path has named two hashes, or two paths have named the same hash
 }
 
-// proven reports whether the responses so far show that each path has a bucket of its own. If the paths shared a limit
-// whose name changes all the time, most of the buckets would not be fresh.
+// proven reports whether the responses so far show that each path has a bucket of its own. If all paths shared one
+// limit whose hash changes all the time, most of the buckets would not be fresh.
 func (p *pathHashes) proven() bool {
 	return p.fresh >= differentPaths && !p.mixed && 2*p.used <= p.fresh
 }
 
-// record records that a response for a path named a hash. fresh says whether nothing else was counted in its bucket. It
-// returns whether paths have buckets of their own (yes), and whether they certainly have none (no).
+// record records that a response for a path named a hash. fresh says that no other request was counted in the bucket of
+// that hash. record returns whether each path has a bucket of its own (yes), and whether the paths certainly have no
+// buckets of their own (no).
 func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (yes, no bool) {
 	if !p.proven() && now-p.since > unstableWithin {
 		p.since, p.fresh, p.used, p.mixed = now, 0, 0, false
@@ -52,13 +54,14 @@ func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (y
 	switch {
 	case fresh:
 		p.fresh++
-	case !p.proven(): // else the hash of this path may have been dropped from named
+	case !p.proven(): // otherwise the hash of this path may have been dropped from named
 		p.used++
 	}
 	return p.proven(), p.mixed || n >= differentPaths && !p.proven()
 }
 
-// countedByPath returns whether a response shows that each path of the route has a bucket (yes), or disproves it (no).
+// countedByPath returns whether a response shows that each path of the route has a bucket of its own (yes), and whether
+// the response shows that this is not so (no).
 func (e *routeEntry) countedByPath(now time.Duration, h *held, r *ratelimits.Response) (yes, no bool) {
 	if r.Bucket == "" || failed(r) || !hasMinor(h.route.Route()) {
 		return false, false
@@ -74,7 +77,7 @@ func (e *routeEntry) countedByPath(now time.Duration, h *held, r *ratelimits.Res
 	return e.pathHashes.record(now, digest(h.route.Path()), digest(r.Bucket), fresh)
 }
 
-// notePath records a response that named the expected hash, if earlier ones named different hashes.
+// notePath records a response that named the expected hash, if earlier responses named different hashes.
 func (e *routeEntry) notePath(now time.Duration, h *held, r *ratelimits.Response) {
 	if e.pathHashes != nil {
 		e.countedByPath(now, h, r)
@@ -101,7 +104,7 @@ func (group *limitGroup) keyIn(route *routes.CompiledRoute, m major) major {
 	return m
 }
 
-// pathKey returns a keyed hash of a request's path. The path itself may contain a token.
+// pathKey returns a keyed hash of a request's path, because the path itself may contain a token.
 func (m *RESTBucketManager) pathKey(route *routes.CompiledRoute) major {
 	return major{id: m.digest(route.Path()) | hashed}
 }

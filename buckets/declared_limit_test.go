@@ -341,13 +341,13 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 			[]string{"WithLimit(ForRoute 1 per 1s): route 2 of 2 in ForRoute is empty: expected one of package routes"}},
 		"two of one name": {[]buckets.Option{buckets.WithLimit(ok, 1, time.Second), buckets.WithLimit(ok, 1, time.Second)},
 			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s): " +
-				"two limits have this name: give one another name with Named"}},
+				"two limits have this name: give one of them another name with Named"}},
 		"unknown known limit": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, "names")},
 			[]string{`WithKnownLimits("names"): expected some of channel-name-and-topic, reactions, ` +
 				`old-message-edits, old-message-deletes, webhook-messages, webhook-creates, ` +
 				`prunes, crossposts, invites, command-creates, lobbies, lobby-links`}},
 		"a known limit twice": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, buckets.Crossposts)},
-			[]string{"WithLimit(crossposts): two limits have this name: give one another name with Named"}},
+			[]string{"WithLimit(crossposts): two limits have this name: give one of them another name with Named"}},
 		"all at once": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1),
 			buckets.WithLimit(ok, -1, 1, buckets.Named("b"))},
 			[]string{"WithLimit(a): a limit of 0: expected 1 to 1000000000",

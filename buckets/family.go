@@ -7,12 +7,12 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Routes of one family (routes.Route.Family) are expected to share a bucket, so they have one UNKNOWN bucket: one
-// request of one route discovers the bucket for all. For the other routes its response is a hint. A route that has a
-// bucket by a hint first sends one request there, whose response confirms or overrules the hint. If it overrules the
-// hint, the place that it names becomes the hint of all routes that have only the same hint. The routes may share a
-// bucket that allows a single request, so only two routes try a hint at a time. A wrong hint then causes one 429 at
-// most.
+// Routes of one family (routes.Route.Family) are expected to share a bucket, so they have one UNKNOWN bucket. The
+// response to the first request of that bucket names a real bucket for the route of the request. For the other routes
+// of the family this response is a hint. Of a route that has its bucket by a hint, one request is sent to that bucket
+// first, and its response confirms or overrules the hint. If the response overrules the hint, the place that it names
+// becomes the hint of all routes that have only the old hint. At most two routes try a hint at the same time, because
+// all routes may share a bucket that allows a single request. So a wrong hint causes at most one 429.
 
 // family records what the responses to a family's routes have shown for one credential.
 type family struct {
@@ -40,7 +40,7 @@ func (a *account) familyOf(route routes.Route) *family {
 	return f
 }
 
-// firstGroup returns the limit group of a route without responses, and whether it comes from a hint.
+// firstGroup returns the limit group of a route without responses, and whether the route has that group by a hint.
 func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool) {
 	if route.OneShot() { // every request has its own major parameter, and there is nothing to discover
 		return a.group(groupKey{kind: unlimitedGroup, route: route}), false
@@ -58,8 +58,9 @@ func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool
 	return a.groupAt(f.place, route), true
 }
 
-// groupAt returns the limit group of a place for a route. A place without a hash is a group for the whole family,
-// because its routes may share a bucket even so. A route leaves that group after its own first response.
+// groupAt returns the limit group of a place for a route. If the place has no hash, the group is for the whole family,
+// because its routes may share a bucket although no response names a hash. A route leaves such a group after its own
+// first response.
 func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
 	switch place.kind {
 	case unlimitedGroup, routeGroup:
@@ -70,7 +71,7 @@ func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
 	return a.group(place)
 }
 
-// hints reports whether a route without responses has a place by a hint.
+// hints reports whether a hint says where a route without responses belongs.
 func (a *account) hints(route routes.Route) bool {
 	f := a.families[route.Family()]
 	if f == nil || f.place == (groupKey{}) {
@@ -99,8 +100,9 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 	}
 }
 
-// moveFamily records the group to which a response moves a route as a hint for its family. It also moves the sibling
-// routes that share the route's UNKNOWN bucket or hint. It adds the buckets that received requests to touched.
+// moveFamily is called when a response has moved a route to another limit group. It records that group as a hint for
+// the route's family. It also moves the other routes of the family that have the same UNKNOWN bucket or the same hint.
+// The buckets that have received requests are added to touched.
 func (e *routeEntry) moveFamily(
 	now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{},
 ) {
@@ -119,7 +121,7 @@ func (e *routeEntry) moveFamily(
 		}
 	}
 	follows := unknown || hinted && to.kind != foreignGroup
-	if unknown && answersByError(r) && to.kind == hashGroup { // its successes may belong to another bucket
+	if unknown && answersByError(r) && to.kind == hashGroup { // the route's successes may belong to another bucket
 		e.hinted = true
 	}
 	for _, sibling := range a.routes {
@@ -146,8 +148,8 @@ func answersByError(r *ratelimits.Response) bool { return failed(r) && r.Class =
 // mostTries bounds how many routes of a family try a hint at a time in a bucket.
 const mostTries = 2
 
-// tries reports whether a route with a hint has to wait in this bucket: either a request of the route is in flight
-// there, or mostTries requests of hinted routes of its family are.
+// tries reports whether a route with a hint has to wait in this bucket. It has to wait while a request of the route is
+// in flight from the bucket, or while mostTries requests of hinted routes of its family are in flight from there.
 func (b *bucket) tries(e *routeEntry) bool {
 	if !e.hinted || b.server().manager.settings.unknown == UnknownUnlimited {
 		return false

@@ -8,13 +8,14 @@ import (
 )
 
 // A server's 429s on many routes may name one bucket that no other response names, for example because the server
-// counts the errors of an IP address. The requests of these routes then wait in one limit group, whatever their major
-// parameters. When the hold is over, one request is sent first. If it is not refused, all routes return to their own
-// buckets. If instead each route sent a request of its own first, each 429 might prolong the wait of the other routes.
+// counts the errors of an IP address. The requests of these routes then wait in one limit group, a foreign group,
+// whatever their major parameters are. When the hold is over, one request is sent first. If it is not refused, all
+// routes return to their own buckets. If instead each route sent a request of its own first, each 429 might prolong the
+// wait of the other routes.
 
-// foreignTo returns the limit group for requests whose 429 names a bucket that is not their own. It returns nil unless
-// 429s on routes of two families have named that bucket, and no other response has. It also returns nil if processes
-// share limits.
+// foreignTo returns the foreign group for a route whose 429 names a bucket that is not its own. There is such a group
+// only if 429s on routes of two families have named that bucket, if no other response has named it, and if processes do
+// not share limits. Otherwise foreignTo returns nil.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.account.server.manager.session() != nil {
 		return nil
@@ -40,16 +41,16 @@ func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	return a.group(key)
 }
 
-// home returns the limit group that a route had before a 429 named the bucket of a foreign group.
+// home returns the limit group that a route had before a 429 moved it to a foreign group.
 func (e *routeEntry) home() *limitGroup {
-	if e.before == (groupKey{}) { // the route's first response was such a refusal
+	if e.before == (groupKey{}) { // the route's first response was such a 429
 		group, _ := e.account.firstGroup(e.route)
 		return group
 	}
 	return e.account.group(e.before)
 }
 
-// leave records the limit group that a route has before a 429 moves it.
+// leave records the limit group that a route has, before a 429 moves the route.
 func (e *routeEntry) leave(current *limitGroup, r *ratelimits.Response) {
 	if r.Class == ratelimits.ClassUser && current.kind != foreignGroup && current.groupKey != (groupKey{hash: r.Bucket}) {
 		e.before = current.groupKey
@@ -61,8 +62,9 @@ func passed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError
 }
 
-// learnForeign does the same as the method learn, for a request of a foreign group that was not refused. If the request
-// was sent from that group, it was sent after the refusals, and the whole route may leave the group.
+// learnForeign does the same as the method learn, for a request that was not refused and whose route is in a foreign
+// group. If the request was sent from that group, it was sent after the 429s, so the whole route may leave the group.
+// Otherwise only the request moves.
 func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	scope, home := routeMoves, e.home()
 	if h.order == 0 {
@@ -77,8 +79,9 @@ func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup,
 	return home, scope
 }
 
-// gather moves into the group the routes whose 429s named its bucket before the group existed. release moves all routes
-// home when a request was not refused. Both add the buckets that received requests to touched.
+// gather moves more routes into a new foreign group: the routes whose 429s named its bucket before the group existed.
+// release moves all routes back to their own groups when a request was not refused. Both add to touched the buckets
+// that have received requests.
 func (foreign *limitGroup) gather(now time.Duration, touched map[*bucket]struct{}) {
 	a := foreign.account
 	named := a.groups[groupKey{kind: hashGroup, hash: foreign.hash}]

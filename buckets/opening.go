@@ -7,8 +7,8 @@ import (
 
 // opening records what the requests of a bucket, or of one of its queues, wait for, and which wait ended last.
 type opening struct {
-	closed   WaitsFor      // what the first request waited for when last examined; empty if it could pass
-	opened   WaitsFor      // what they waited for until openedAt; empty: no wait has ended yet
+	closed   WaitsFor      // what the first request waited for when it was last examined; empty if it could pass
+	opened   WaitsFor      // what the requests waited for until openedAt; empty: no wait has ended yet
 	openedAt time.Duration // when that wait was found to be over
 }
 

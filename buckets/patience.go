@@ -8,12 +8,12 @@ import (
 
 // Requests may wait for the outcome of another request: of the first one of a route, or of the first one after a 429.
 // That request may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded.
-// Then the next request is sent with what is known; if nothing is known, one request of each major parameter is sent.
-// Only ordered requests wait longer.
+// After that time, the next request is sent with what is known by then. If nothing is known, one request of each major
+// parameter is sent. Only ordered requests wait longer.
 
 // patience is how long requests wait for the outcome of another request after it was sent, or after the headers of its
-// 429 arrived. Most attempts have ended by then; clients with a timeout of 15 s, such as discord.js, have not given up
-// yet.
+// 429 arrived. Most attempts have ended after that time, and clients with a timeout of 15 s, such as discord.js, have
+// not given up yet.
 const patience = 10 * time.Second
 
 // await records that other requests may wait for the outcome of a lease in flight from now on.

@@ -2,18 +2,18 @@ package buckets
 
 import "time"
 
-// Queues are served in the order of their ranks, which are the same in all lines, so no two queues wait for each other.
-// A queue's rank is the instant at which its first request became the first, or HeadStart before that if the request
-// has priority. So a queue goes behind all others when one of its requests has left, and every request is first at some
-// time.
+// Queues are served in the order of their ranks. A queue has the same rank in all lines, so no two queues wait for each
+// other. The rank is the instant at which the queue's first request became the first, or HeadStart before that instant
+// if the request has priority. So when a request of a queue has left, the queue goes behind all others, and every queue
+// comes first at some time.
 //
-// The global limit and the edge are above many buckets, and a tenant (Request.Group) that waits in many of them would
-// get many shares. So tenants take turns there: a queue that joins such a line gets its tenant's next turn, by
-// start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's previous turn ends, but not before
-// the latest end of a used turn. All queues without a group count as one tenant.
+// The global limit and the edge are above many buckets. There, a tenant (a Request.Group) that waits in many buckets
+// would get many shares. So at these limits tenants take turns: a queue that joins such a line gets its tenant's next
+// turn, by start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's previous turn ends, but
+// not before the latest end of a used turn. All queues without a group count as one tenant.
 
-// rank orders queues: the queue with the smallest rank sends first. Only a rank with priority can be equal to another
-// rank, namely to one without priority.
+// rank orders queues: the queue with the smallest rank sends first. Two ranks are equal only if one of them has
+// priority and the other does not.
 type rank = time.Duration
 
 // rank returns the rank of the queue, which must not be empty.
@@ -104,10 +104,10 @@ func (l *line) needNot(q *queue) {
 	}
 }
 
-// earliest returns the queue to serve instead of the first queue in line: among the queues of its tenant and bucket,
-// the queue whose first request arrived first. The two queues exchange their places. So a tenant's requests leave a
-// bucket in the order of their arrival, whatever else they need. If there are very many queues, earliest examines only
-// the first ones.
+// earliest returns the queue to serve in place of the first queue in line. Among the queues of the same tenant and
+// bucket, it is the queue whose first request arrived first. The two queues exchange their places. So a tenant's
+// requests leave a bucket in the order of their arrival, whatever other limits they need. If there are very many
+// queues, earliest examines only some of them.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 || first.urgentRank != 0 {
 		return first
@@ -151,8 +151,8 @@ const (
 	headStart = rank(DefaultGlobalLimit*HeadStart/time.Second) * turnTime
 )
 
-// tenant takes turns: it stands for the requests of an account with the same group. Those with priority are a separate
-// tenant.
+// tenant takes turns. It stands for the requests of an account that have the same group. Requests with priority are a
+// separate tenant.
 type tenant struct {
 	next   rank // earliest start of its next turn
 	queues int  // queues that need the limit
@@ -173,8 +173,9 @@ func (l *line) tenantKey(k *ask) tenantKey {
 	return key
 }
 
-// newcomer returns when the turn of a new tenant without priority starts. Used turns with priority may have ended long
-// after the first of the other turns in line, and a new tenant takes turns with these others.
+// newcomer returns when the turn of a new tenant without priority starts. A new tenant takes turns with the tenants in
+// line that have no priority. So its turn starts no later than the first of their turns ends, even if used turns with
+// priority have ended much later.
 func (l *line) newcomer() rank {
 	looked := 0
 	for e := l.queues.Head(); e != nil && looked < mostLookedAt; e = e.Next() {
@@ -200,7 +201,7 @@ func (t *turns) start(key tenantKey, newcomer rank) (start rank) {
 	return start
 }
 
-// takeTurn gives a tenant its next turn in the line, unless u is one already.
+// takeTurn makes u the next turn of a tenant in the line, unless u is a turn of that line already.
 func (l *line) takeTurn(u *turn, key tenantKey) {
 	t := l.turns
 	if u.of == t && u.priority == key.priority {

@@ -3,14 +3,14 @@ package buckets
 import "time"
 
 // A request that needs several limits may find one of them closed whenever the others are open, because requests that
-// need fewer limits take each permit as soon as it is free. So the first request in rank that cannot leave has a
-// reservation: it reserves the instant at which all its limits will be open, not a permit. Other requests leave before
-// it only if that does not delay it. Batch schedulers call this rule EASY backfilling.
+// need fewer limits take each permit as soon as it is free. So the first request in the order of ranks that cannot
+// leave has a reservation. It does not reserve permits, but the instant at which all its limits will be open. Other
+// requests leave before it only if they do not delay it. Batch schedulers call this rule EASY backfilling.
 //
 // A queue that needs declared limits has a reservation in all its lines or in none, so no two queues wait for each
-// other. A queue that needs none has a reservation in its bucket only, for the instant of its turn above the bucket,
-// because turns in a bucket also count while the global limit is busy. A queue has precedence over another queue whose
-// first request became the first later.
+// other. A queue that needs no declared limits has a reservation only in its bucket's line, for the instant of its turn
+// above the bucket, because turns in a bucket also count while the global limit is busy. A queue of earlier rank has
+// precedence.
 
 // lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
@@ -51,7 +51,7 @@ func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 }
 
 // reserve gives the queue a reservation for the instant at which its first request can leave, unless a queue of earlier
-// rank has a reservation in any of its lines.
+// rank has a reservation in one of the same lines.
 func (q *queue) reserve(now time.Duration) {
 	if q.reserved != nil || q.reserveFailed == now {
 		return
@@ -92,7 +92,6 @@ func (q *queue) unreserve() {
 	}
 }
 
-// touchReserved touches all lines in which the queue has its reservation.
 func (q *queue) touchReserved() {
 	for _, l := range q.reserved {
 		l.server.touch(l)
@@ -107,7 +106,7 @@ func (l *line) delays(now time.Duration, q *queue) bool {
 }
 
 // givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches the
-// lines in which that is so, except the line that is being served.
+// lines in which this is so, except the line served, which is being served.
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
 		if first := l.first(); first != nil && first.rank() < q.rank() {

@@ -9,8 +9,8 @@ import (
 )
 
 // Of the requests with the same key in Request.Supersedes only the newest has to be sent. So at most one of them waits,
-// and none leaves after a newer one has left. A newer request is queued at the arrival time of the older request before
-// the older one is removed. So their queue keeps its rank, its turn and its reservation, in any line.
+// and none leaves after a newer one has left. A newer request is queued with the arrival time of the older request, and
+// only then is the older one removed. So their queue keeps its rank, its turn and its reservation, in any line.
 
 // series is the state of the requests of an account with one key while any of them waits or is in flight. A nil series
 // has no requests. The server's mu guards it.
@@ -22,8 +22,8 @@ type series struct {
 	leases  int     // requests in flight
 }
 
-// seriesKey returns the key of an ask's series: a hash of its route, its major parameter and the key that its caller
-// has given. It is 0 if the caller has given none.
+// seriesKey returns the key of an ask's series: a hash of the ask's route, its major parameter and the key that the
+// caller has given. The result is 0 if the caller has given no key.
 func (m *RESTBucketManager) seriesKey(k *ask, key string) uint64 {
 	if key == "" {
 		return 0
@@ -75,14 +75,13 @@ func (s *series) sends(version uint64) (before uint64) {
 	return before
 }
 
-// unsent records that a request of a version was not sent after all.
+// unsent records that the request of a version was not sent after all.
 func (s *series) unsent(version, before uint64) {
 	if s != nil && s.sent == version {
 		s.sent = before
 	}
 }
 
-// end records that a request in flight has ended.
 func (s *series) end() {
 	if s != nil {
 		s.leases--
@@ -119,8 +118,8 @@ func (k *ask) supersedes() (older *waiter, err error) {
 	return s.waiting, nil
 }
 
-// placeAt returns the arrival time at which an ask is queued: its own, or that of the request whose place it takes if
-// that is earlier.
+// placeAt returns the arrival time with which an ask is queued: its own, or that of the request whose place it takes,
+// whichever is earlier.
 func (k *ask) placeAt(arrived time.Duration, older *waiter) time.Duration {
 	if older != nil {
 		return min(arrived, older.Arrived)
