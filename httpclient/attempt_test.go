@@ -88,7 +88,8 @@ func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
 			below.takes = 30 * time.Second
 			transport := newTransport(t, below, httpclient.WithRetries(0))
 			assert.Error(t, send(transport, getChannel(t)).wait().err, "by default it takes too long")
-			patient := httpclient.ContextWithRetryMode(httpclient.ContextWithAttemptTimeout(t.Context(), own), httpclient.NoRetries)
+			patient := httpclient.ContextWithAttemptTimeout(t.Context(), own)
+			patient = httpclient.ContextWithRetryMode(patient, httpclient.NoRetries)
 			assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
 		})
 }

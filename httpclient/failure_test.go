@@ -34,9 +34,10 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
 	_, badURL := url.Parse(strings.TrimSuffix("http://[::1]", "]"))
 	_, badPort := net.ResolveTCPAddr("tcp", "discord.com:99999")
+	var unknown x509.UnknownAuthorityError
 	for name, err := range map[string]error{
 		"a certificate that cannot be verified": &tls.CertificateVerificationError{Err: errors.New("my own check")},
-		"an unknown authority":                  x509.UnknownAuthorityError{},
+		"an unknown authority":                  unknown,
 		"the certificate of another host":       x509.HostnameError{Certificate: new(x509.Certificate), Host: "discord.com"},
 		"a certificate that has expired":        x509.CertificateInvalidError{Reason: x509.Expired},
 		"a certificate with a broken rule":      x509.ConstraintViolationError{},
@@ -46,7 +47,7 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 		"encrypted names that are refused":      &tls.ECHRejectionError{},
 		"no TLS":                                tls.RecordHeaderError{Msg: "not TLS", Conn: new(net.TCPConn)},
 		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
-		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.UnknownAuthorityError{}},
+		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: unknown},
 		"an invalid address":                    badURL,
 		"an invalid port":                       &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
 		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},
@@ -94,7 +95,7 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 		text   string
 	}
 	inBubbles(t, map[string]story{
-		"a header's value":        {func(r *http.Request) { r.Header["X-A"] = []string{"a\nb"} }, "invalid header field value"},
+		"a header's value":        {func(r *http.Request) { r.Header.Set("X-A", "a\nb") }, "invalid header field value"},
 		"a header's empty name":   {func(r *http.Request) { r.Header[""] = []string{"a"} }, "invalid header field name"},
 		"a header's name":         {func(r *http.Request) { r.Header["X A"] = []string{"a"} }, "invalid header field name"},
 		"a header's foreign name": {func(r *http.Request) { r.Header["X-Ä"] = []string{"a"} }, "invalid header field name"},
