@@ -14,7 +14,7 @@ import (
 
 // scenarioCommand judges the limiter by scenarios.
 type scenarioCommand struct {
-	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them at once without a name (about 20 s)."`
+	Names []string `arg:"" name:"name" optional:"" help:"${scenario_names}"`
 	Seed  uint64   `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
 
 	command.Output `embed:""`

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/tune"
@@ -19,18 +21,29 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
+// tuneFlags has the texts of help that are too long for the tags of the flags.
+var tuneFlags = kong.Vars{
+	"tune_useful": "Longest wait after which an answer is still of use.",
+	"tune_trace":  "File with time, method and path of each request, see below; - for standard input.",
+	"tune_rule": "Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none; can be repeated. " +
+		"All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given.",
+	"tune_global_limit": "Requests per second in total, 0 for no limit.",
+	"tune_compared": "Values to show beside the recommended one, separated by commas; by default some smaller " +
+		"and larger ones.",
+}
+
 // tuneCommand recommends a max rate limit.
 type tuneCommand struct {
-	Useful time.Duration `group:"What is wanted" range:"100ms..24h" default:"10s" help:"Longest wait after which an answer is still of use."`
+	Useful time.Duration `group:"What is wanted" range:"100ms..24h" default:"10s" help:"${tune_useful}"`
 
-	Trace string `group:"What is wanted" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
+	Trace string `group:"What is wanted" placeholder:"FILE" help:"${tune_trace}"`
 
-	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none; can be repeated. All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given."`
+	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"${tune_rule}"`
 	load.Bucket  `embed:"" set:"window=5s"`
-	GlobalLimit  int `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
+	GlobalLimit  int `group:"Simulated Discord" range:"0..1000000" default:"50" help:"${tune_global_limit}"`
 	load.Network `embed:"" set:"jitter=50ms"`
 
-	MaxRateLimits  []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"Values to show beside the recommended one, separated by commas; by default some smaller and larger ones."`
+	MaxRateLimits  []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"${tune_compared}"`
 	command.Output `embed:""`
 	command.Page   `embed:""`
 

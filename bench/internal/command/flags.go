@@ -25,6 +25,7 @@ func (p *Program) Parse(arguments []string) (Command, error) {
 	options := append([]kong.Option{
 		kong.Name(p.Name), kong.Writers(p.Stdout, p.Stderr), kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.Vars{"about_report": aboutReport},
 		mapper("a whole number", strconv.Atoi), mapper("a duration with its unit", time.ParseDuration),
 		mapper("a number", func(given string) (float64, error) { return strconv.ParseFloat(given, 64) }),
 	}, p.Kong...)
