@@ -26,7 +26,7 @@ func bench() command.Program {
 	return command.Program{
 		Name: "bench", Grammar: new(commands),
 		Kong: []kong.Option{
-			kong.Description(introduction), kong.Help(help), load.Help, tuneFlags,
+			kong.Description(introduction), kong.Help(help), kong.Vars(load.Help), tuneFlags,
 			kong.Vars{
 				"about_load":     "Send a load to a simulated Discord (the default).",
 				"scenario_names": "Scenarios to run, all of them at once without a name (about 20 s).",

@@ -28,7 +28,7 @@ var tuneFlags = kong.Vars{
 	"tune_rule": "Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none; can be repeated. " +
 		"All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given.",
 	"tune_global_limit": "Requests per second in total, 0 for no limit.",
-	"tune_compared": "Values to show beside the recommended one, separated by commas; by default some smaller " +
+	"values": "Values to show beside the recommended one, separated by commas; by default some smaller " +
 		"and larger ones.",
 }
 
@@ -43,7 +43,8 @@ type tuneCommand struct {
 	GlobalLimit  int `group:"Simulated Discord" range:"0..1000000" default:"50" help:"${tune_global_limit}"`
 	load.Network `embed:"" set:"jitter=50ms"`
 
-	MaxRateLimits  []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"${tune_compared}"`
+	MaxRateLimits []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"${values}"`
+
 	command.Output `embed:""`
 	command.Page   `embed:""`
 
@@ -54,7 +55,9 @@ func (c *tuneCommand) Check(given map[string]bool) error {
 	if c.Trace == "" {
 		return errors.New("-trace is not given: expected a recording of requests, such as ratelight-proxy --record writes")
 	}
-	c.discord = tune.Discord{GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Seed, Others: load.Preset(), Preset: true}
+	c.discord = tune.Discord{
+		GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Seed, Others: load.Preset(), Preset: true,
+	}
 	if given["limit"] || given["window"] || given["kind"] {
 		c.discord.Others, c.discord.Preset = []discordsim.Rule{{Path: "/**", Quota: c.Quota(c.Limit, c.Window)}}, false
 	}
@@ -68,17 +71,19 @@ func (c *tuneCommand) Check(given map[string]bool) error {
 	return cmp.Or(c.Network.Check(), c.Page.Check())
 }
 
-// readRule parses "METHOD /template=limit". Its errors do not repeat the text, which may contain the token of a webhook.
+// readRule parses "METHOD /template=limit". Its errors do not repeat the text, which may contain a webhook's token.
 func (c *tuneCommand) readRule(text string) (rule discordsim.Rule, err error) {
 	end := strings.LastIndexByte(text, '=')
 	method, template, ok := strings.Cut(text[:max(end, 0)], " ")
 	if end < 0 || !ok {
-		return rule, errors.New("expected a method, a space, the template of a path, = and a limit: 'POST /channels/{channel_id}/messages=5/5s'")
+		return rule, errors.New("expected a method, a space, the template of a path, = and a limit: " +
+			"'POST /channels/{channel_id}/messages=5/5s'")
 	}
 	template = strings.TrimSpace(template)
 	if segments := strings.Split(template, "/"); len(segments) > 3 && !strings.HasPrefix(segments[3], "{") &&
 		(segments[1] == "webhooks" || segments[1] == "interactions") {
-		return rule, errors.New("it contains a token: expected a parameter instead, such as /webhooks/{webhook_id}/{webhook_token}")
+		return rule, errors.New("it contains a token: " +
+			"expected a parameter instead, such as /webhooks/{webhook_id}/{webhook_token}")
 	}
 	route, err := routes.New(method, template)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 func act(t *testing.T, ctx context.Context, as string, limit time.Duration) result {
 	t.Setenv(actVariable, as)
 	mixed := scenarios(true)[2]
-	return apart(ctx, newResult(contender{name: "ratelight"}, mixed, time.Second), mixed, options{quick: true, seed: 3}, limit)
+	r := newResult(contender{name: "ratelight"}, mixed, time.Second)
+	return apart(ctx, r, mixed, options{quick: true, seed: 3}, limit)
 }
 
 func TestAProcessOfItsOwnMeasures(t *testing.T) {

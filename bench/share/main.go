@@ -78,8 +78,8 @@ func (c *shareCommand) Run(p *command.Program) error {
 		}
 		parts = append(parts, part)
 	}
-	about := fmt.Sprintf("%d processes of this machine, limits of 5 per second in fixed windows, 10 to 40 ms each way; about %s each; seed %d",
-		c.Processes, report.Time(c.Length), c.Seed)
+	about := fmt.Sprintf("%d processes of this machine, limits of 5 per second in fixed windows, "+
+		"10 to 40 ms each way; about %s each; seed %d", c.Processes, report.Time(c.Length), c.Seed)
 	return c.Show(p, &report.Report{About: []string{about}, Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 

@@ -44,13 +44,15 @@ func child(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := redis.Open(context.Background(), a.Engine, redis.WithApplication("ratelight-bench"), redis.WithEviction(), redis.WithLogger(nil))
+	store, err := redis.Open(context.Background(), a.Engine,
+		redis.WithApplication("ratelight-bench"), redis.WithEviction(), redis.WithLogger(nil))
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	transport := httpclient.NewTransport(
-		httpclient.WithBase(&http.Transport{MaxIdleConnsPerHost: 1000}), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(time.Hour),
+		httpclient.WithBase(&http.Transport{MaxIdleConnsPerHost: 1000}),
+		httpclient.WithRetries(0), httpclient.WithMaxRateLimit(time.Hour),
 		// Limit every host, because requests go to the simulator and not to Discord.
 		httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0), buckets.WithShared(store)),

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -29,8 +27,8 @@ type Config struct {
 	Preset bool `kong:"-"`
 }
 
-// Help has the texts of help that are too long for the tags of the flags.
-var Help = kong.Vars{
+// Help has the texts of help that are too long for the tags of the flags, as variables for kong.
+var Help = map[string]string{
 	"about_requests": "Requests to make, 500 unless given.",
 	"about_length": "Spread the requests over this time, to channels that come and go, and look for leaks, instead " +
 		"of sending a burst.",
@@ -130,7 +128,8 @@ func (c *Config) about() []string {
 		atOnce += ", disturbed by faults"
 	}
 	return []string{
-		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(c.Buckets, "channel")),
+		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine",
+			requests, atOnce, report.Counted(c.Buckets, "channel")),
 		limits,
 		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(c.RoundTrips()), longest, c.Seed),
 	}

@@ -27,19 +27,21 @@ import (
 // flag's name in capitals, with underscores. Variables of other proxies are accepted, too, if they have the same
 // meaning. What --help says of the flags is in flagHelp.
 type config struct {
-	Listen         string          `placeholder:"HOST:PORT"`
-	Admin          string          `placeholder:"HOST:PORT"`
-	Upstream       string          `default:"https://discord.com" placeholder:"URL"`
-	MaxWait        time.Duration   `default:"10s" placeholder:"TIME"`
-	MaxQueue       int             `default:"10000" placeholder:"N"`
-	MaxConnections int             `default:"10000" placeholder:"N"`
-	MaxBody        int64           `default:"1048576" placeholder:"BYTES"`
-	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME"`
-	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…"`
-	Limit          []declaredLimit `placeholder:"ROUTE=N/TIME"`
-	KnownLimit     []knownLimit    `placeholder:"NAME"`
-	HideLimits     bool
-	DrainTimeout   time.Duration `default:"25s" placeholder:"TIME"`
+	Listen         string        `placeholder:"HOST:PORT"`
+	Admin          string        `placeholder:"HOST:PORT"`
+	Upstream       string        `default:"https://discord.com" placeholder:"URL"`
+	MaxWait        time.Duration `default:"10s" placeholder:"TIME"`
+	MaxQueue       int           `default:"10000" placeholder:"N"`
+	MaxConnections int           `default:"10000" placeholder:"N"`
+	MaxBody        int64         `default:"1048576" placeholder:"BYTES"`
+	RequestTimeout patience      `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME"`
+
+	GlobalLimit limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…"`
+	Limit       []declaredLimit `placeholder:"ROUTE=N/TIME"`
+	KnownLimit  []knownLimit    `placeholder:"NAME"`
+	HideLimits  bool
+
+	DrainTimeout time.Duration `default:"25s" placeholder:"TIME"`
 
 	Secret     string `placeholder:"SECRET"`
 	SecretFile string `type:"existingfile" placeholder:"FILE"`

@@ -24,13 +24,15 @@ var flagHelp = map[string]string{
 		"Default ${default}.",
 	"request-timeout": "How long an attempt to send a request may go without progress. A number without a unit is " +
 		"in milliseconds. Default ${default}. Also REQUEST_TIMEOUT.",
+
 	"global-limit": "Requests per second of each bot. Then exceptions, by id, for bots whose limit Discord has " +
 		"raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES.",
 	"limit": "A limit that Discord does not announce, such as " +
 		"'PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major' or 'all=100/1m per group'. " +
 		"Can be repeated.",
-	"known-limit":   "A known limit that Discord does not announce: all, or ${known}. Can be repeated.",
-	"hide-limits":   "Remove X-RateLimit-* from responses, so that the libraries' own limiters do not wait, too.",
+	"known-limit": "A known limit that Discord does not announce: all, or ${known}. Can be repeated.",
+	"hide-limits": "Remove X-RateLimit-* from responses, so that the libraries' own limiters do not wait, too.",
+
 	"drain-timeout": "How long the proxy waits after SIGTERM for its requests to end. Default ${default}.",
 
 	"secret": "The secret that every request must carry, in the header X-Ratelight-Secret or as the first part of " +
