@@ -108,7 +108,7 @@ func (x *roundTrip) newAttempt(now time.Time) *attempt {
 		a = new(attempt)
 	}
 	a.roundTrip, a.request = x, *x.request
-	if x.attemptTimeout > 0 {
+	if x.attempts.Timeout > 0 {
 		a.request = *x.request.WithContext(a.begin(x.request.Context(), now))
 	}
 	return a

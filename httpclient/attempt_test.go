@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,24 +49,20 @@ func silence(r *http.Request) (*http.Response, error) {
 
 func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 	type story struct {
-		options []httpclient.Option
+		timeout time.Duration
 		takes   time.Duration
 		after   time.Duration // 0: the request is answered
 	}
-	bound := func(d time.Duration) []httpclient.Option {
-		return []httpclient.Option{httpclient.WithAttemptTimeout(d)}
-	}
 	inBubbles(t, map[string]story{
-		"in time":             {bound(time.Second), 999 * time.Millisecond, 0},
-		"too late":            {bound(time.Second), 1001 * time.Millisecond, time.Second},
-		"by default in time":  {nil, 14999 * time.Millisecond, 0},
-		"by default too late": {nil, 15001 * time.Millisecond, 15 * time.Second},
-		"no bound":            {bound(0), 24 * time.Hour, 0},
-		"negative, no bound":  {bound(-time.Second), 24 * time.Hour, 0},
+		"in time":             {time.Second, 999 * time.Millisecond, 0},
+		"too late":            {time.Second, 1001 * time.Millisecond, time.Second},
+		"by default in time":  {0, 14999 * time.Millisecond, 0},
+		"by default too late": {0, 15001 * time.Millisecond, 15 * time.Second},
+		"no bound":            {-time.Second, 24 * time.Hour, 0},
 	}, func(t *testing.T, c story) {
 		below := newScript(answer(http.StatusOK, "done"))
 		below.takes = c.takes
-		transport := newTransport(t, below, c.options...)
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Timeout: c.timeout}))
 		sent := send(transport, newMessage(t)).wait()
 		if c.after == 0 {
 			assertStatus(t, http.StatusOK, sent)
@@ -81,25 +76,13 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 	})
 }
 
-func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
-	inBubbles(t, map[string]time.Duration{"longer": time.Minute, "negative, none": -1, "endless": math.MaxInt64},
-		func(t *testing.T, own time.Duration) {
-			below := newScript(answer(http.StatusOK, "done"))
-			below.takes = 30 * time.Second
-			transport := newTransport(t, below, httpclient.WithRetries(0))
-			assert.Error(t, send(transport, getChannel(t)).wait().err, "by default it takes too long")
-			patient := httpclient.ContextWithAttemptTimeout(t.Context(), own)
-			patient = httpclient.ContextWithRetryMode(patient, httpclient.NoRetries)
-			assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
-		})
-}
-
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"),
 			answer(http.StatusOK, ""))
 		below.takes = 900 * time.Millisecond
-		sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(time.Second)), getChannel(t))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Timeout: time.Second}))
+		sent := send(transport, getChannel(t))
 		assertStatus(t, http.StatusOK, sent)
 		assertTook(t, 42700*time.Millisecond, sent.took)
 	})
@@ -117,7 +100,8 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 		"too late":                {answerSlowly(http.StatusOK, "", 3*time.Second), time.Hour, ""},
 		"later than the deadline": {answerSlowly(http.StatusOK, "", 3*time.Second), time.Second, ""},
 	}, func(t *testing.T, c story) {
-		transport := newTransport(t, newScript(c.answer), httpclient.WithAttemptTimeout(2*time.Second))
+		below := newScript(c.answer)
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Timeout: 2 * time.Second}))
 		sent := send(transport, newMessage(t).WithContext(within(t, c.deadline))).wait()
 		assert.LessOrEqual(t, sent.took, 2*time.Second)
 		switch {
@@ -145,7 +129,7 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 			ctx = within(t, time.Second)
 		}
 		time.AfterFunc(time.Second, func() { end(want) })
-		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Timeout: 2 * time.Second}))
 		sent := send(transport, getChannel(t).WithContext(ctx)).wait()
 		assert.ErrorIs(t, sent.err, want)
 		assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
@@ -177,7 +161,7 @@ func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 			assert.ErrorAs(t, context.Cause(ctx), new(*httpclient.AttemptTimeoutError))
 			return answer(http.StatusOK, "done")(r)
 		})
-		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Timeout: 2 * time.Second}))
 		r := newMessage(t).WithContext(context.WithValue(parent, key{}, "value"))
 		assertStatus(t, http.StatusOK, send(transport, r))
 	})
@@ -185,7 +169,7 @@ func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 
 func TestAnAttemptUnderWayAtTheCloseStillEndsAtItsTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, responder(silence), httpclient.WithRetries(0))
+		transport := newTransport(t, responder(silence), noRetries)
 		sent := send(transport, newMessage(t))
 		synctest.Wait()
 		require.NoError(t, transport.Close())
@@ -236,7 +220,7 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 		body := io.NopCloser(strings.NewReader("done"))
 		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return body }))
 		r := getChannel(t)
-		response := roundTrip(t, newTransport(t, below, httpclient.WithAttemptTimeout(0)), r)
+		response := roundTrip(t, newTransport(t, below, noTimeout), r)
 		assert.Equal(t, body, response.Body)
 		assert.Same(t, r, response.Request)
 		assert.Equal(t, r.Context(), below.requests()[0].request.Context())
@@ -247,7 +231,8 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 // that the transport returns, but not of the errors that it wraps.
 func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	ok, used := answer(http.StatusOK, ""), usedUp(1, time.Minute)
-	slowly, impatient := httpclient.WithAttemptTimeout(time.Second), httpclient.WithMaxRateLimit(time.Second)
+	slowly := httpclient.WithAttempts(httpclient.Attempts{Timeout: time.Second})
+	impatient := httpclient.WithMaxRateLimit(time.Second)
 	inWait := answers(used, refuse("user", "60"))
 	type story struct {
 		answers  []responder
@@ -263,7 +248,7 @@ func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 		"a deadline in the attempt":           {answers: answers(ok, silence), deadline: time.Second, want: true},
 		"the client's timeout in the attempt": {answers: answers(ok, silence), timeout: time.Second, want: true},
 		"the attempt's timeout": {
-			answers: answers(ok, silence), options: []httpclient.Option{slowly, httpclient.WithRetries(0)}, want: true,
+			answers: answers(ok, silence), options: []httpclient.Option{slowly, noRetries}, want: true,
 		},
 		"the attempt's timeout, repeated": {answers: answers(ok, silence), options: []httpclient.Option{slowly}, want: true},
 		"the max rate limit":              {answers: answers(used), options: []httpclient.Option{impatient}},

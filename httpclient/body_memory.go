@@ -112,7 +112,7 @@ func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, who
 	stop := context.AfterFunc(alive, func() { body.Close() })
 	defer stop() // if a read panics
 	source := io.Reader(body)
-	if after := x.attemptTimeout; after > 0 {
+	if after := x.attempts.Timeout; after > 0 {
 		timer := time.AfterFunc(after, func() { end(x.timeoutError()) })
 		defer timer.Stop()
 		source = &timedSource{body, timer, after}

@@ -55,7 +55,8 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		"no body is kept":   {[]httpclient.Option{eachBody(0)}, 0, -1, 20, 3000},
 	}, func(t *testing.T, c story) {
 		below := newScript(silence, answer(http.StatusOK, ""))
-		transport := newTransport(t, below, append(c.options, httpclient.WithAttemptTimeout(time.Second), unlimitedBot())...)
+		options := append(c.options, httpclient.WithAttempts(httpclient.Attempts{Timeout: time.Second}), unlimitedBot())
+		transport := newTransport(t, below, options...)
 		first := send(transport, newMessage(t))
 		synctest.Wait()
 		var sum atomic.Int64
@@ -220,11 +221,11 @@ func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T)
 			r.Body.Close()
 		},
 	} {
-		for _, timeout := range []time.Duration{0, time.Minute} {
+		for _, timeout := range []time.Duration{-1, time.Minute} {
 			inBubble(t, fmt.Sprintf("%s, with a timeout of %v", name, timeout), func(t *testing.T) {
 				limiter := new(gate)
 				transport := newTransport(t, newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}")),
-					allBodies(1000), httpclient.WithLimiter(limiter), httpclient.WithAttemptTimeout(timeout))
+					allBodies(1000), httpclient.WithLimiter(limiter), httpclient.WithAttempts(httpclient.Attempts{Timeout: timeout}))
 				r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), io.LimitReader(endless{}, 600), -1)
 				response := roundTrip(t, transport, r)
 				assert.Equal(t, http.StatusOK, response.StatusCode)

@@ -118,7 +118,7 @@ func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
 			server.EnableHTTP2 = version2
 			server.StartTLS()
 			defer server.Close()
-			transport := newTransport(t, server.Client().Transport, append(anyHost, httpclient.WithRetries(0))...)
+			transport := newTransport(t, server.Client().Transport, append(anyHost, noRetries)...)
 			r, err := http.NewRequest("POST", server.URL+messages, io.NopCloser(strings.NewReader("")))
 			require.NoError(t, err)
 			r.Trailer = http.Header{"X-Sum": {"of nothing"}}

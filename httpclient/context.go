@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"context"
-	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/routes"
@@ -10,11 +9,8 @@ import (
 
 // requestConfig holds the options that a context sets for its requests.
 type requestConfig struct {
-	retryMode    RetryMode
-	hasRetryMode bool
-	timeout      time.Duration
-	hasTimeout   bool
-	latest       bool
+	attempts Attempts // zero fields: as the transport's
+	latest   bool
 }
 
 type requestConfigKey struct{}
@@ -22,22 +18,6 @@ type requestConfigKey struct{}
 func requestConfigOf(ctx context.Context) requestConfig {
 	t, _ := ctx.Value(requestConfigKey{}).(requestConfig)
 	return t
-}
-
-// ContextWithRetryMode overrides WithRetryMode for the requests made with the context. Use UnsafeRetries for requests
-// that do no harm if Discord processes them twice.
-func ContextWithRetryMode(ctx context.Context, mode RetryMode) context.Context {
-	t := requestConfigOf(ctx)
-	t.retryMode, t.hasRetryMode = mode, true
-	return context.WithValue(ctx, requestConfigKey{}, t)
-}
-
-// ContextWithAttemptTimeout overrides WithAttemptTimeout for the requests made with the context, for example for a
-// route with slow responses. It bounds the time without progress, not the duration of the attempt.
-func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
-	t := requestConfigOf(ctx)
-	t.timeout, t.hasTimeout = max(d, 0), true
-	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 
 // ContextWithLatest lets each request made with the context supersede an older request of the same credential, method

@@ -108,7 +108,7 @@ func TestWhichResponsesStopACredential(t *testing.T) {
 		var bodies ledger
 		open := func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }
 		below := newScript(answerWith(c.status, open, c.header...))
-		transport := newTransport(t, below, httpclient.WithRetries(0))
+		transport := newTransport(t, below, noRetries)
 		for range 2 {
 			first := send(transport, c.request(t))
 			assertStatus(t, c.status, first)
@@ -303,7 +303,7 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 func TestClosingABodyEndsAReadOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answerSlowly(http.StatusUnauthorized, "{}", time.Hour))
-		response := roundTrip(t, newTransport(t, below, httpclient.WithAttemptTimeout(0)), posting(t, 1))
+		response := roundTrip(t, newTransport(t, below, noTimeout), posting(t, 1))
 		ended := make(chan error, 1)
 		go func() {
 			_, err := response.Body.Read(make([]byte, 10))

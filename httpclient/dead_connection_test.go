@@ -178,7 +178,7 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 			time.Sleep(c.dial)
 			return dial(ctx, network, address)
 		}
-		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		transport := newTransport(t, n.base, noRetries)
 		post := func() *call {
 			ctx, cancel := context.WithCancel(t.Context())
 			if c.deadline > 0 {
@@ -199,7 +199,7 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 		slow := http2Request(t, http.MethodGet)
 		slow.URL.Path = "/api/v10/gateway"
 		if c.own > 0 {
-			slow = slow.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), c.own))
+			slow = slow.WithContext(httpclient.ContextWithAttempts(t.Context(), httpclient.Attempts{Timeout: c.own}))
 		}
 		late := send(transport, slow)
 		time.Sleep(c.after)
@@ -224,7 +224,7 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
 		http.DefaultTransport = n.base
-		transport := newTransport(t, nil, httpclient.WithAttemptTimeout(0))
+		transport := newTransport(t, nil, noTimeout)
 		ctx := within(t, time.Hour)
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodGet)))
 		n.silence()

@@ -32,7 +32,7 @@
 // of the route's other requests cannot be predicted. These requests wait for the response, however small the max rate
 // limit is, unless it is 0.
 //
-// [WithAttemptTimeout] ends attempts that make no progress. Only the request's context bounds the whole time of an
+// [Attempts].Timeout ends attempts that make no progress. Only the request's context bounds the whole time of an
 // attempt, because a server can prolong the attempt by sending a byte from time to time, and the caller by neither
 // reading nor closing the response.
 //
@@ -42,7 +42,7 @@
 // [buckets.ContextWithOrdered], [buckets.ContextWithPriority] (the request is sent ahead of others that came to its
 // bucket up to 3 s earlier), [buckets.ContextWithGroup] (groups take turns), [ContextWithLatest] and
 // [buckets.ContextWithSupersedes] (of several waiting requests for the same thing, only the newest is sent),
-// [ContextWithRetryMode] and [ContextWithAttemptTimeout].
+// [ContextWithAttempts] (retries, pauses and timeout).
 //
 // # What a 429 does
 //
@@ -71,8 +71,8 @@
 //
 // Temporary failures are retried: broken connections, attempts without progress, and the statuses 500, 502, 503, 504,
 // 520 to 524 and 529. A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD,
-// OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [WithNonce]), and requests that were certainly not
-// sent. With [UnsafeRetries] ([WithRetryMode], [ContextWithRetryMode]) all other requests are retried, too. Permanent
+// OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [Attempts]), and requests that were certainly not
+// sent. With [UnsafeRetries] ([WithAttempts], [ContextWithAttempts]) all other requests are retried, too. Permanent
 // errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose length differs from the
 // Content-Length. Turn off the retries of a library above the transport, because a library that repeats a POST may send
 // a message twice.

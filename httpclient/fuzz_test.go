@@ -107,7 +107,7 @@ func (a *fuzzedAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 func (a *fuzzedAnswer) check(t *testing.T) {
 	var options []httpclient.Option
 	if a.has(noAttemptTimeout) {
-		options = append(options, httpclient.WithAttemptTimeout(0))
+		options = append(options, noTimeout)
 	}
 	if a.has(hideAndAuthorize) {
 		options = append(options, httpclient.WithoutRateLimitHeaders())

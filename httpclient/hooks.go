@@ -67,8 +67,8 @@ type RetryReason string
 const (
 	RetryNone        RetryReason = ""             // the first attempt
 	RetryRateLimited RetryReason = "rate_limited" // after a 429
-	RetryServerError RetryReason = "server_error" // after a status of a temporary failure, see WithRetries
-	RetryTimeout     RetryReason = "timeout"      // after an attempt without progress, see WithAttemptTimeout
+	RetryServerError RetryReason = "server_error" // after a status of a temporary failure, see Attempts.Retries
+	RetryTimeout     RetryReason = "timeout"      // after an attempt without progress, see Attempts.Timeout
 	RetryConnection  RetryReason = "connection"   // after any other failure without a response
 )
 

@@ -26,7 +26,7 @@ func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
 		var transport *httpclient.Transport
 		reported := 0
-		transport = newTransport(t, below, httpclient.WithRetries(0), httpclient.WithHooks(httpclient.Hooks{
+		transport = newTransport(t, below, noRetries, httpclient.WithHooks(httpclient.Hooks{
 			Response: func(_ context.Context, e httpclient.ResponseEvent) {
 				if e.Err != nil {
 					reported++
@@ -112,7 +112,8 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
 		below.takes = 100 * ms
 		var done []httpclient.DoneEvent
-		transport := newTransport(t, below, recordDone(&done), httpclient.WithBackoff(time.Second, time.Second))
+		transport := newTransport(t, below, recordDone(&done),
+			httpclient.WithAttempts(httpclient.Attempts{FirstPause: time.Second, MaxPause: time.Second}))
 		r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), nil, 2)
 		r.Body = stall(700*ms, strings.NewReader("{}"))
 		c := send(transport, r)
@@ -159,8 +160,7 @@ func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(usedUp(1, 50*time.Second), fail(errors.New("cannot reach "+webhook)))
 		var done []httpclient.DoneEvent
-		transport := newTransport(t, below, recordDone(&done), httpclient.WithMaxRateLimit(time.Second),
-			httpclient.WithRetries(0))
+		transport := newTransport(t, below, recordDone(&done), httpclient.WithMaxRateLimit(time.Second), noRetries)
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		require.Error(t, send(transport, newMessage(t)).wait().err)
 		require.Error(t, send(transport, toHook(t)).wait().err)

@@ -85,7 +85,7 @@ func TestARefusedEditIsSuperseded(t *testing.T) {
 func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "<html>", "Retry-After: 3"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, httpclient.WithRetryMode(httpclient.UnsafeRetries))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.UnsafeRetries}))
 		older := send(transport, newEdit(t, "old"))
 		synctest.Wait()
 		transport.Manager().Throttle(10 * time.Second)

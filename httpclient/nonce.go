@@ -12,7 +12,7 @@ import (
 )
 
 // addNonce adds a nonce to a message that has none, if the message's body can be sent more than once and fulfils the
-// conditions of WithNonce.
+// conditions of Attempts.Nonce.
 func (b *body) addNonce(request *http.Request) {
 	encoding, known := message.EncodingOf(request.Header)
 	isJSON := message.IsJSON(message.HeaderValue(request.Header, "Content-Type"))

@@ -57,7 +57,8 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 		var bodies ledger
 		r.Body = bodies.open(r.Body)
 		length, header := r.ContentLength, r.Header.Clone()
-		assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithNonce()), r))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Nonce: true}))
+		assertStatus(t, http.StatusOK, send(transport, r))
 		sent := below.requests()
 		require.Len(t, sent, 4)
 		nonce, rest := nonceOf(t, sent[0].body)
@@ -83,7 +84,7 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 func TestTwoMessagesHaveTwoNonces(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, ""))
-	transport := newTransport(t, below, httpclient.WithNonce())
+	transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Nonce: true}))
 	for range 2 {
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 	}
@@ -94,7 +95,7 @@ func TestTwoMessagesHaveTwoNonces(t *testing.T) {
 
 func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 	const hello = `{"content":"hello"}`
-	nonce := []httpclient.Option{httpclient.WithNonce()}
+	nonce := []httpclient.Option{httpclient.WithAttempts(httpclient.Attempts{Nonce: true})}
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	require.NoError(t, w.WriteField("payload_json", hello))

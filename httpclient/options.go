@@ -18,8 +18,9 @@ const DefaultMaxBufferedBody = 1 << 20
 // unless WithBufferedBodies sets another size.
 const DefaultMaxBufferedTotal = 64 << 20
 
-// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other or cannot be used.
-// ErrOptions is the same error as buckets.ErrOptions.
+// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other or cannot be used,
+// and by the error of a request whose ContextWithAttempts cannot be used. ErrOptions is the same error as
+// buckets.ErrOptions.
 var ErrOptions = buckets.ErrOptions
 
 // Option configures a Transport.
@@ -42,8 +43,7 @@ type behaviour struct {
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
-	attemptTimeout      time.Duration
-	retrySettings       retrySettings
+	attempts            Attempts
 	log                 *sparselog.Log // nil: nothing is logged
 }
 
@@ -61,9 +61,9 @@ func defaults() settings {
 		log:              sparselog.New(nil),
 		maxBufferedBody:  DefaultMaxBufferedBody,
 		maxBufferedTotal: DefaultMaxBufferedTotal,
-		attemptTimeout:   DefaultAttemptTimeout,
-		retrySettings: retrySettings{
-			times: DefaultRetries, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
+		attempts: Attempts{
+			Retries: DefaultRetries, Mode: SafeRetries, Timeout: DefaultAttemptTimeout,
+			FirstPause: DefaultFirstPause, MaxPause: DefaultMaxPause,
 		},
 	}}
 }

@@ -24,31 +24,21 @@ import (
 
 func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	manager := newManager(t)
+	type list = []httpclient.Option
+	manager, other := httpclient.WithLimiter(newManager(t)), httpclient.WithLimiter(buckets.Unlimited{})
 	for name, c := range map[string]struct {
-		options []httpclient.Option
-		want    []string
+		options list
+		want    string
 	}{
-		"max rate limit and manager": {
-			[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(manager)},
-			[]string{"WithMaxRateLimit", "WithLimiter"},
-		},
-		"manager and buckets": {
-			[]httpclient.Option{httpclient.WithLimiter(manager), httpclient.WithBuckets(buckets.WithOrdered())},
-			[]string{"WithBuckets", "WithLimiter"},
-		},
-		"max rate limit and limiter": {
-			[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})},
-			[]string{"WithMaxRateLimit", "WithLimiter"},
-		},
-		"buckets and limiter": {
-			[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)},
-			[]string{"WithBuckets", "WithLimiter"},
-		},
+		"rate limit and manager": {list{httpclient.WithMaxRateLimit(1), manager}, "WithMaxRateLimit and WithLimiter"},
+		"manager and buckets":    {list{manager, httpclient.WithBuckets(nil)}, "WithBuckets and WithLimiter"},
+		"rate limit and limiter": {list{httpclient.WithMaxRateLimit(0), other}, "WithMaxRateLimit and WithLimiter"},
+		"buckets and limiter":    {list{httpclient.WithBuckets(buckets.WithOrdered()), other}, "WithBuckets and WithLimiter"},
 		"a limit of zero": {
-			[]httpclient.Option{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
-			[]string{"WithLimit(all requests 0 per 1s): a limit of 0: expected 1"},
+			list{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
+			"WithLimit(all requests 0 per 1s): a limit of 0: expected 1",
 		},
+		"negative retries": {list{httpclient.WithAttempts(httpclient.Attempts{Retries: -1})}, "Attempts.Retries -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "{}"))
@@ -58,9 +48,7 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 				r.Body = bodies.open(r.Body)
 				_, err := transport.RoundTrip(r)
 				require.ErrorIs(t, err, httpclient.ErrOptions)
-				for _, option := range c.want {
-					assert.ErrorContains(t, err, option)
-				}
+				assert.ErrorContains(t, err, c.want)
 				assert.ErrorContains(t, err, "expected")
 				bodies.assertClosed(t)
 			}
@@ -69,6 +57,20 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 			assert.NoError(t, transport.Close())
 		})
 	}
+}
+
+func TestAttemptsOfAContextThatCannotBeUsedFailOnlyItsRequests(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, "{}"))
+	transport := newTransport(t, below, noRetries)
+	for _, bad := range []httpclient.Attempts{{Retries: -1}, {Mode: -1}, {Mode: 9}, {FirstPause: -1}, {MaxPause: -1}} {
+		r := newMessage(t).WithContext(httpclient.ContextWithAttempts(t.Context(), bad))
+		bodies := track(r)
+		assert.ErrorIs(t, send(transport, r).wait().err, httpclient.ErrOptions, "%+v", bad)
+		bodies.assertClosed(t)
+	}
+	assert.Empty(t, below.requests())
+	assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 }
 
 func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
@@ -98,15 +100,16 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	}
 	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64} {
 		options["max rate limit "+d.String()] = httpclient.WithMaxRateLimit(d)
-		options["attempt timeout "+d.String()] = httpclient.WithAttemptTimeout(d)
-		for _, other := range []time.Duration{math.MinInt64, 0, 1, math.MaxInt64} {
-			options["backoff "+d.String()+" "+other.String()] = httpclient.WithBackoff(d, other)
+		options["attempt timeout "+d.String()] = httpclient.WithAttempts(httpclient.Attempts{Timeout: d})
+		for _, other := range []time.Duration{0, 1, math.MaxInt64} {
+			pauses := httpclient.Attempts{FirstPause: max(d, 0), MaxPause: other}
+			options["pauses "+d.String()+" "+other.String()] = httpclient.WithAttempts(pauses)
 		}
 	}
 	for _, n := range []int64{math.MinInt64, -1, 0, 1, 1 << 40, math.MaxInt64 - 1, math.MaxInt64} {
 		options["max replay "+strconv.FormatInt(n, 10)] = eachBody(n)
 		options["max buffered "+strconv.FormatInt(n, 10)] = allBodies(n)
-		options["retries "+strconv.FormatInt(n, 10)] = httpclient.WithRetries(int(n))
+		options["retries "+strconv.FormatInt(n, 10)] = httpclient.WithAttempts(httpclient.Attempts{Retries: int(max(n, 0))})
 	}
 	for name, option := range options {
 		inBubble(t, name, func(t *testing.T) {
@@ -179,7 +182,8 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()),
 			fail(noConnection()), answer(http.StatusOK, "{}"))
 		limiter := new(turnstile)
-		transport := newTransport(t, below, httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter),
+			httpclient.WithAttempts(httpclient.Attempts{Retries: 9}))
 		assert.Nil(t, transport.Manager())
 		sent := send(transport, newRequest(t, http.MethodPut, channel, `{"name":"a","topic":"b"}`))
 		assertStatus(t, http.StatusOK, sent)

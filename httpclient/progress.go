@@ -41,7 +41,7 @@ func (p *progress) begin(ctx context.Context, now time.Time) context.Context {
 }
 
 // patience returns how long a wait may last without progress.
-func (p *progress) patience() time.Duration { return p.roundTrip.attemptTimeout }
+func (p *progress) patience() time.Duration { return p.roundTrip.attempts.Timeout }
 
 // await starts a wait, unless the attempt has no timeout or the timeout has been turned off.
 func (p *progress) await() {
@@ -90,7 +90,7 @@ func (p *progress) expire() {
 	p.cancel(p.roundTrip.timeoutError())
 	if c != nil {
 		t := p.roundTrip.Transport
-		t.connections.timedOut(c, t.sinceMade(), max(p.patience(), t.attemptTimeout))
+		t.connections.timedOut(c, t.sinceMade(), max(p.patience(), t.attempts.Timeout))
 	}
 }
 

@@ -130,7 +130,8 @@ func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 				allowed := 10 * time.Second
 				all.Go(func() {
 					time.Sleep(time.Duration(i) * 137 * time.Millisecond)
-					ctx := httpclient.ContextWithAttemptTimeout(context.WithValue(context.Background(), fitfulKey{}, waits), allowed)
+					ctx := httpclient.ContextWithAttempts(context.WithValue(context.Background(), fitfulKey{}, waits),
+						httpclient.Attempts{Timeout: allowed})
 					path := fmt.Sprintf("/api/v10/interactions/%d/token/callback", 1000+i)
 					response, err := transport.RoundTrip(newRequest(t, http.MethodPost, path, "{}").WithContext(ctx))
 					if !assert.NoError(t, err) {
@@ -223,7 +224,7 @@ func swallow(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard
 // own read from the source. So the transport must end that read, or give up the attempt if nothing ends the read.
 func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	t.Parallel()
-	const never, usual = time.Duration(0), httpclient.DefaultAttemptTimeout
+	const never, usual = time.Duration(-1), httpclient.DefaultAttemptTimeout
 	for name, c := range map[string]struct {
 		bytes, length      int
 		getBody            bool
@@ -267,8 +268,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.deadline)
 					defer cancel()
 				}
-				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0),
-					httpclient.WithAttemptTimeout(c.timeout))
+				transport := newTransport(t, newServer(t, swallow), noRetries,
+					httpclient.WithAttempts(httpclient.Attempts{Timeout: c.timeout}))
 				r := unreplayable(newMessage(t), nil, int64(c.length)).WithContext(ctx)
 				r.Body = source()
 				if c.getBody {
@@ -387,7 +388,7 @@ func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 				panic("too late for anybody")
 			}
 			return answerWith(http.StatusOK, func() io.ReadCloser { return responses.open(nil) })(r)
-		}), httpclient.WithRetries(0))
+		}), noRetries)
 		for range 2 {
 			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
 			r.Header.Set("X-Count", "1")

@@ -264,8 +264,7 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 				func(ctx context.Context) context.Context { return ctx },
 				func(context.Context) context.Context { return context.Background() },
 				func(ctx context.Context) context.Context {
-					ctx = httpclient.ContextWithRetryMode(ctx, httpclient.UnsafeRetries)
-					ctx = httpclient.ContextWithAttemptTimeout(ctx, time.Minute)
+					ctx = httpclient.ContextWithAttempts(ctx, httpclient.Attempts{Timeout: time.Minute})
 					ctx = buckets.ContextWithMaxWait(buckets.ContextWithPriority(ctx), time.Minute)
 					return buckets.ContextWithGroup(ctx, "guild")
 				},

@@ -14,93 +14,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-const (
-	// DefaultRetries is how often a request is repeated after failures, unless WithRetries sets another number. It is
-	// the default of hikari, a Discord library for Python.
-	DefaultRetries = 3
-	// DefaultBackoff and DefaultMaxBackoff are the first and the longest pause between attempts, unless WithBackoff
-	// sets other pauses.
-	DefaultBackoff    = 500 * time.Millisecond
-	DefaultMaxBackoff = 16 * time.Second
-
-	// retryTime bounds the time from the start of the first failed attempt to the start of the last attempt. Discord
-	// remembers the nonce of a message for "a few minutes" (Discord's documentation), and the last attempt must arrive
-	// within this time.
-	retryTime = 2 * time.Minute
-)
-
-// retrySettings say which requests are repeated after a failure, and when.
-type retrySettings struct {
-	times   int
-	unit    time.Duration
-	maximum time.Duration
-	mode    RetryMode
-	nonce   bool // whether WithNonce is used
-}
-
-// WithRetries sets how often a request is repeated after a temporary failure: a broken connection, an attempt without
-// progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
-//
-// A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD, OPTIONS, PUT and DELETE;
-// messages with a nonce and enforce_nonce; requests that were certainly not sent; and requests with UnsafeRetries, see
-// WithRetryMode. No retry begins more than two minutes after the start of the first attempt that failed. The repetition
-// of a request after a 429 is no retry: it needs no option, and does not count. The default is DefaultRetries.
-//
-// The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
-// be broken. The transport does not notice such a repetition: it belongs to the same attempt, and the limits count only
-// one request. Over HTTP/2 the http.Transport repeats only requests that the server has not processed.
-func WithRetries(n int) Option {
-	return func(s *settings) { s.retrySettings.times = max(n, 0) }
-}
-
-// WithBackoff sets the first pause before another attempt. The pause doubles each time, up to maximum. Then each pause
-// is made longer or shorter at random, by up to a quarter of the first pause. If a server error asks for a longer pause
-// with Retry-After, that is obeyed, up to maximum. Zero or less means the default, DefaultBackoff for first and
-// DefaultMaxBackoff for maximum. A maximum below first means first.
-func WithBackoff(first, maximum time.Duration) Option {
-	return func(s *settings) {
-		if first <= 0 {
-			first = DefaultBackoff
-		}
-		if maximum <= 0 {
-			maximum = DefaultMaxBackoff
-		}
-		s.retrySettings.unit, s.retrySettings.maximum = first, max(first, maximum)
-	}
-}
-
-// WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
-// characters and enforce_nonce. The request can then be repeated after failures, see WithRetries, and the message
-// appears only once, because for a few minutes Discord responds to the second request with the message of the first one
-// (Discord's documentation). All attempts have the same nonce. The message in Discord's response and in its gateway
-// event has this nonce, too.
-//
-// A body is sent unchanged if it is not a JSON object, or not of a JSON Content-Type (such as a form with files), if it
-// already has a "nonce" or "enforce_nonce", if it is encoded, larger than 1 MiB, can be sent only once or has trailers,
-// or if there is no room for a copy, see WithBufferedBodies. Discord has no such nonces for webhooks and interactions.
-func WithNonce() Option {
-	return func(s *settings) { s.retrySettings.nonce = true }
-}
-
-// RetryMode says which requests are repeated after a failure. Values other than the constants mean SafeRetries. In all
-// modes, requests are repeated after a 429; buckets.ContextWithMaxWait limits how long they wait for that.
-type RetryMode int
-
-const (
-	// SafeRetries repeats a request only if it does no harm when Discord processes it twice, see WithRetries. It is the
-	// default.
-	SafeRetries RetryMode = iota
-	// UnsafeRetries repeats all requests, also POST and PATCH. Discord may then process a request twice, and a message
-	// may appear twice.
-	UnsafeRetries
-	// NoRetries repeats no request, like WithRetries(0).
-	NoRetries
-)
-
-// WithRetryMode sets which requests are repeated after a failure. ContextWithRetryMode overrides it for one request.
-func WithRetryMode(mode RetryMode) Option {
-	return func(s *settings) { s.retrySettings.mode = mode }
-}
+// retryTime bounds the time from the start of the first failed attempt to the start of the last attempt. Discord
+// remembers the nonce of a message for "a few minutes" (Discord's documentation), and the last attempt must arrive
+// within this time.
+const retryTime = 2 * time.Minute
 
 // RetryError is the error of a request that failed without a response after it was repeated, or that could not be
 // repeated because of its body or of a bound on retries. If an attempt got a response and no further attempt follows,
@@ -138,7 +55,7 @@ func isTimeout(err error) bool {
 
 // These are the reasons why a request is not repeated, see RetryError.
 var (
-	// ErrRetriesUsedUp means that the request was already repeated as often as WithRetries allows.
+	// ErrRetriesUsedUp means that the request was already repeated as often as Attempts.Retries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")
 	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the start of the first
 	// failed one.
@@ -168,7 +85,7 @@ type retry struct {
 
 // nextRetry returns the pause before the next attempt, or the reason why there is none.
 func (x *roundTrip) nextRetry(err error) (time.Duration, error) {
-	r, s := &x.retry, &x.retrySettings
+	r, a := &x.retry, &x.attempts
 	select {
 	case <-x.request.Cancel: //lint:ignore SA1019 the base transport may have ended the attempt because of it
 		return 0, errOver
@@ -183,16 +100,17 @@ func (x *roundTrip) nextRetry(err error) (time.Duration, error) {
 		return 0, errUnsafe
 	case !x.body.repeatable():
 		return 0, ErrNotRepeatable
-	case r.failures >= s.times:
+	case r.failures >= a.Retries:
 		return 0, ErrRetriesUsedUp
 	}
 	if r.failures == 0 {
 		r.first = r.latest
 	}
+	longest := max(a.FirstPause, a.MaxPause)
 	if r.backoff == nil {
-		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff prevents errors
+		r.backoff, _ = ratelimits.NewBackoff(a.FirstPause, 2, longest, a.FirstPause/4) // no error: both pauses are positive
 	}
-	pause := max(r.backoff.Next(), min(r.asked, s.maximum))
+	pause := max(r.backoff.Next(), min(r.asked, longest))
 	if time.Since(r.first)+pause > retryTime {
 		return 0, ErrMaxRetryDuration
 	}
@@ -222,7 +140,7 @@ func (x *roundTrip) finish(response *http.Response, reason, err error) (*http.Re
 	if err == nil {
 		return response, nil
 	}
-	asItCame := reason == errOver || reason == errUnsafe || reason == errLasting || x.retrySettings.times == 0
+	asItCame := reason == errOver || reason == errUnsafe || reason == errLasting
 	if x.retry.failures == 0 && asItCame {
 		return nil, err
 	}
@@ -258,14 +176,10 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) 
 
 // safeToRepeat reports whether the request may be sent again, because that does no harm or because an option allows it.
 func (x *roundTrip) safeToRepeat(err error) bool {
-	mode := x.retrySettings.mode
-	if c := requestConfigOf(x.request.Context()); c.hasRetryMode {
-		mode = c.retryMode
-	}
 	switch {
-	case mode == NoRetries:
+	case x.attempts.Mode == NoRetries:
 		return false
-	case mode == UnsafeRetries || message.IsIdempotent(methodOf(x.request)) || neverSent(err):
+	case x.attempts.Mode == UnsafeRetries || message.IsIdempotent(methodOf(x.request)) || neverSent(err):
 		return true
 	}
 	nonce := x.enforcesNonce()

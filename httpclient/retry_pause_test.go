@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"context"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -34,29 +35,59 @@ func assertPauses(t *testing.T, want []time.Duration, jitter time.Duration, s *s
 func TestPausesDoubleUpToTheMaximum(t *testing.T) {
 	const s = time.Second
 	type story struct {
-		first, longest time.Duration // of WithBackoff
+		first, longest time.Duration
 		want           []time.Duration
 		jitter         time.Duration
 	}
 	inBubbles(t, map[string]story{
-		"as by default":         {s / 2, 16 * s, []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s}, s / 8},
+		"by default":            {0, 0, []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s}, s / 8},
 		"as set":                {2 * s, 5 * s, []time.Duration{2 * s, 4 * s, 5 * s, 5 * s}, s / 2},
-		"nonsense":              {-1, -1, []time.Duration{s / 2, s}, s / 8},
 		"only the first":        {6 * s, 0, []time.Duration{6 * s, 12 * s, 16 * s}, 3 * s / 2},
 		"only the longest":      {0, s, []time.Duration{s / 2, s, s}, s / 8},
 		"the longest too short": {20 * s, s, []time.Duration{20 * s, 20 * s, 20 * s}, 5 * s},
 	}, func(t *testing.T, c story) {
-		options := []httpclient.Option{httpclient.WithRetries(len(c.want)), httpclient.WithBackoff(c.first, c.longest)}
-		if c.first == s/2 {
-			options = options[:1]
+		attempts := httpclient.Attempts{Retries: len(c.want), FirstPause: c.first, MaxPause: c.longest}
+		for _, failure := range answers(answer(http.StatusBadGateway, ""), fail(lostConnection())) {
+			below := newScript(failure)
+			send(newTransport(t, below, httpclient.WithAttempts(attempts)), getChannel(t)).wait()
+			assertPauses(t, c.want, c.jitter, below)
 		}
-		below := newScript(answer(http.StatusBadGateway, ""))
-		assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, options...), getChannel(t)))
-		assertPauses(t, c.want, c.jitter, below)
+	})
+}
 
-		below = newScript(fail(lostConnection()))
-		assert.Error(t, send(newTransport(t, below, options...), getChannel(t)).wait().err)
-		assertPauses(t, c.want, c.jitter, below)
+// Each request times out, so that a timeout and a pause lie between two attempts.
+func TestEachFieldOfAttemptsIsOverriddenAlone(t *testing.T) {
+	const s = time.Second
+	earlier := httpclient.Attempts{
+		Retries: 2, Mode: httpclient.UnsafeRetries, Timeout: 5 * s, FirstPause: 8 * s, MaxPause: 8 * s,
+	}
+	type story struct {
+		later httpclient.Attempts
+		want  []time.Duration // the times between the attempts
+	}
+	inBubbles(t, map[string]story{
+		"no field":        {httpclient.Attempts{}, []time.Duration{13 * s, 13 * s}},
+		"retries":         {httpclient.Attempts{Retries: 1}, []time.Duration{13 * s}},
+		"mode":            {httpclient.Attempts{Mode: httpclient.SafeRetries}, nil},
+		"timeout":         {httpclient.Attempts{Timeout: s}, []time.Duration{9 * s, 9 * s}},
+		"no timeout":      {httpclient.Attempts{Timeout: -1}, nil},
+		"endless timeout": {httpclient.Attempts{Timeout: math.MaxInt64}, nil},
+		"first pause":     {httpclient.Attempts{FirstPause: 4 * s}, []time.Duration{9 * s, 13 * s}},
+		"longest pause":   {httpclient.Attempts{MaxPause: 16 * s}, []time.Duration{13 * s, 21 * s}},
+	}, func(t *testing.T, c story) {
+		for ofTransport := range 3 { // the transport has so many of the two, and the context has the others
+			options, ctx := []httpclient.Option{noRetries}, within(t, time.Hour)
+			for i, a := range []httpclient.Attempts{earlier, c.later} {
+				if i < ofTransport {
+					options = append(options, httpclient.WithAttempts(a))
+				} else {
+					ctx = httpclient.ContextWithAttempts(ctx, a)
+				}
+			}
+			below := newScript(silence)
+			assert.Error(t, send(newTransport(t, below, options...), newMessage(t).WithContext(ctx)).wait().err)
+			assertPauses(t, c.want, 2*s, below)
+		}
 	})
 }
 
@@ -104,21 +135,22 @@ func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
 }
 
 func TestRetriesEndWithTheirTime(t *testing.T) {
-	everySecond, unbounded := httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0)
+	const s = time.Second
 	type story struct {
-		options []httpclient.Option
-		takes   time.Duration
-		sent    int
+		attempts httpclient.Attempts
+		takes    time.Duration
+		sent     int
 	}
 	inBubbles(t, map[string]story{
-		"two minutes":                {nil, 0, 12},
-		"less than the first pause":  {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
-		"attempts count":             {[]httpclient.Option{everySecond}, 13500 * time.Millisecond, 9},
-		"the last one may overshoot": {[]httpclient.Option{everySecond, unbounded}, 118 * time.Second, 2},
+		"two minutes":                {httpclient.Attempts{}, 0, 12},
+		"less than the first pause":  {httpclient.Attempts{FirstPause: 3 * time.Minute}, 0, 1},
+		"attempts count":             {httpclient.Attempts{FirstPause: s, MaxPause: s}, 13500 * time.Millisecond, 9},
+		"the last one may overshoot": {httpclient.Attempts{FirstPause: s, MaxPause: s, Timeout: -1}, 118 * s, 2},
 	}, func(t *testing.T, c story) {
 		below := newScript(answer(http.StatusBadGateway, "last"))
 		below.takes = c.takes
-		sent := send(newTransport(t, below, append(c.options, httpclient.WithRetries(20))...), getChannel(t))
+		c.attempts.Retries = 20
+		sent := send(newTransport(t, below, httpclient.WithAttempts(c.attempts)), getChannel(t))
 		assertStatus(t, http.StatusBadGateway, sent)
 		assert.Equal(t, "last", sent.body)
 		assert.Len(t, below.requests(), c.sent)
@@ -160,7 +192,7 @@ func TestARetryWaitsForItsLimits(t *testing.T) {
 		},
 		"a 429 before the failure: the message was not created": {
 			request: newMessage, answers: answers(refuse("user", "150"), fail(lostConnection()), ok),
-			options: []httpclient.Option{httpclient.WithNonce()}, sent: 3,
+			options: []httpclient.Option{httpclient.WithAttempts(httpclient.Attempts{Nonce: true})}, sent: 3,
 		},
 		"longer than the max rate limit": {
 			before: oneLeft, request: getChannel, answers: answers(bad, ok),
@@ -235,7 +267,7 @@ func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
 func TestAPauseThatEndsAfterTheDeadlineIsNotBegun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusBadGateway, "sorry")),
-			httpclient.WithBackoff(10*time.Second, 0))
+			httpclient.WithAttempts(httpclient.Attempts{FirstPause: 10 * time.Second}))
 		sent := send(transport, getChannel(t).WithContext(within(t, 3*time.Second)))
 		assertStatus(t, http.StatusBadGateway, sent)
 		assert.Equal(t, "sorry", sent.body)
@@ -248,7 +280,7 @@ func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
 	inBubbles(t, ends, func(t *testing.T, want error) {
 		for _, failure := range answers(answer(http.StatusBadGateway, ""), fail(lostConnection())) {
 			below := newScript(failure)
-			transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
+			transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{FirstPause: 10 * time.Second}))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			end := cancel
@@ -304,8 +336,8 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 		oneLeft := limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")
 		transport := newTransport(t, newScript(answer(http.StatusOK, "", oneLeft...), c.failure, answer(http.StatusOK, "")))
 		request := func() *http.Request {
-			r := newRequest(t, c.method, channel, "")
-			return r.WithContext(httpclient.ContextWithRetryMode(t.Context(), httpclient.UnsafeRetries))
+			unsafe := httpclient.Attempts{Mode: httpclient.UnsafeRetries}
+			return newRequest(t, c.method, channel, "").WithContext(httpclient.ContextWithAttempts(t.Context(), unsafe))
 		}
 		assertStatus(t, http.StatusOK, send(transport, request()))
 		sent := send(transport, request())
@@ -348,7 +380,7 @@ func TestNothingIsHeldDuringAPause(t *testing.T) {
 		below := responder(func(r *http.Request) (*http.Response, error) {
 			return answer(map[string]int{http.MethodPut: http.StatusBadGateway, http.MethodGet: http.StatusOK}[r.Method], "")(r)
 		})
-		transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 10*time.Second))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{FirstPause: 10 * time.Second}))
 		paused := send(transport, newRequest(t, http.MethodPut, channel, "failed"))
 		synctest.Wait()
 		assertNothingHeld(t, transport)
@@ -374,10 +406,10 @@ func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
 
 // The transport must not wait for the body of a response that it does not return, such as a 502 before a retry.
 func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
-	inBubbles(t, map[string]time.Duration{"by default": httpclient.DefaultAttemptTimeout, "without a bound": 0},
+	inBubbles(t, map[string]time.Duration{"by default": httpclient.DefaultAttemptTimeout, "without a bound": -1},
 		func(t *testing.T, timeout time.Duration) {
 			below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
-			transport := newTransport(t, below, httpclient.WithAttemptTimeout(timeout))
+			transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Timeout: timeout}))
 			sent := send(transport, getChannel(t).WithContext(within(t, time.Minute))).wait()
 			assertStatus(t, http.StatusOK, sent)
 			assert.LessOrEqual(t, sent.took, 16*time.Second)

@@ -2,7 +2,6 @@ package httpclient_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/x509"
 	"errors"
 	"io"
@@ -129,46 +128,31 @@ func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...
 }
 
 func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
-	in := func(mode httpclient.RetryMode) func(context.Context) context.Context {
-		return func(ctx context.Context) context.Context { return httpclient.ContextWithRetryMode(ctx, mode) }
-	}
-	with, without, safely := in(httpclient.UnsafeRetries), in(httpclient.NoRetries), in(httpclient.SafeRetries)
-	plain := func(ctx context.Context) context.Context { return ctx }
-	withoutWith := func(ctx context.Context) context.Context { return with(without(ctx)) }
-	withWithout := func(ctx context.Context) context.Context { return without(with(ctx)) }
-	maxWait := func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) }
-	unsafe := []httpclient.Option{httpclient.WithRetryMode(httpclient.UnsafeRetries)}
-	never := []httpclient.Option{httpclient.WithRetryMode(httpclient.NoRetries)}
+	const safe, unsafe, never = httpclient.SafeRetries, httpclient.UnsafeRetries, httpclient.NoRetries
 	type story struct {
-		context func(context.Context) context.Context
-		options []httpclient.Option
-		post    bool // POST and PATCH are repeated
-		put     bool // PUT and GET are repeated
+		option, context httpclient.RetryMode
+		post            bool // POST and PATCH are repeated
+		put             bool // PUT and GET are repeated
 	}
 	inBubbles(t, map[string]story{
-		"nothing":                           {plain, nil, false, true},
-		"by the context":                    {with, nil, true, true},
-		"by the option":                     {plain, unsafe, true, true},
-		"by both":                           {with, unsafe, true, true},
-		"not by the context":                {without, nil, false, false},
-		"not by the context, by the option": {without, unsafe, false, false},
-		"not by the option":                 {plain, never, false, false},
-		"by the context, not by the option": {with, never, true, true},
-		"safely by the context":             {safely, unsafe, false, true},
-		"safely by the context, not else":   {safely, never, false, true},
-		"an unknown mode of the context":    {in(7), unsafe, false, true},
-		"an unknown mode of the option":     {plain, []httpclient.Option{httpclient.WithRetryMode(-1)}, false, true},
-		"the context's last option":         {withoutWith, nil, true, true},
-		"the context's last option, not":    {withWithout, unsafe, false, false},
-		"with a max wait as well":           {maxWait, nil, true, true},
-		"but not at all":                    {with, append(unsafe, httpclient.WithRetries(0)), false, false},
+		"nothing":                           {0, 0, false, true},
+		"by the context":                    {0, unsafe, true, true},
+		"by the option":                     {unsafe, 0, true, true},
+		"not by the context":                {0, never, false, false},
+		"not by the context, by the option": {unsafe, never, false, false},
+		"not by the option":                 {never, 0, false, false},
+		"by the context, not by the option": {never, unsafe, true, true},
+		"safely by the context":             {unsafe, safe, false, true},
+		"safely by the context, not else":   {never, safe, false, true},
 	}, func(t *testing.T, c story) {
+		ctx := httpclient.ContextWithAttempts(t.Context(), httpclient.Attempts{Mode: c.context})
+		ctx = buckets.ContextWithMaxWait(ctx, time.Minute) // must not replace the other options of the context
 		for method, want := range map[string]bool{
 			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,
 		} {
 			assertRepeated(t, want, func() *http.Request {
-				return newRequest(t, method, channel, `{"name":"new"}`).WithContext(c.context(t.Context()))
-			}, c.options...)
+				return newRequest(t, method, channel, `{"name":"new"}`).WithContext(ctx)
+			}, httpclient.WithAttempts(httpclient.Attempts{Mode: c.option}))
 		}
 	})
 }
@@ -224,28 +208,28 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 
 func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
 	type story struct {
-		options []httpclient.Option
-		sent    int
+		attempts httpclient.Attempts
+		sent     int
 	}
 	inBubbles(t, map[string]story{
-		"by default":           {nil, 4},
-		"never":                {[]httpclient.Option{httpclient.WithRetries(0)}, 1},
-		"negative":             {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
-		"once":                 {[]httpclient.Option{httpclient.WithRetries(1)}, 2},
-		"more than by default": {[]httpclient.Option{httpclient.WithRetries(6)}, 7},
+		"by default":           {httpclient.Attempts{}, 4},
+		"never":                {httpclient.Attempts{Mode: httpclient.NoRetries}, 1},
+		"more than by default": {httpclient.Attempts{Retries: 6}, 7},
 	}, func(t *testing.T, c story) {
+		option := httpclient.WithAttempts(c.attempts)
 		below := newScript(answer(http.StatusBadGateway, "gateway"))
-		assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
+		assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, option), getChannel(t)))
 		assert.Len(t, below.requests(), c.sent)
 
-		lost := lostConnection()
-		below = newScript(fail(lost))
-		err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
-		require.ErrorIs(t, err, lost)
-		assert.Len(t, below.requests(), c.sent)
-		if c.sent == 1 {
-			assert.NotErrorAs(t, err, new(*httpclient.RetryError), "nothing was repeated")
-		} else {
+		for _, failure := range []error{lostConnection(), noConnection()} {
+			below = newScript(fail(failure))
+			err := send(newTransport(t, below, option), getChannel(t)).wait().err
+			assert.Len(t, below.requests(), c.sent)
+			if c.sent == 1 {
+				assert.True(t, err == failure, "%v", err) //nolint:errorlint // the very same error
+				continue
+			}
+			require.ErrorIs(t, err, failure)
 			assert.Equal(t, c.sent, errorAs[*httpclient.RetryError](t, err).Attempts)
 		}
 	})
@@ -286,7 +270,8 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 		"used up":       {answers: answers(fail(lost)), attempts: 4, reason: httpclient.ErrRetriesUsedUp},
 		"took too long": {answers: answers(silence), attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
 		"out of time": {
-			answers: answers(fail(lost)), options: []httpclient.Option{httpclient.WithBackoff(90*time.Second, 0)},
+			answers:  answers(fail(lost)),
+			options:  []httpclient.Option{httpclient.WithAttempts(httpclient.Attempts{FirstPause: 90 * time.Second})},
 			attempts: 2, reason: httpclient.ErrMaxRetryDuration,
 		},
 		"not repeatable": {
@@ -340,7 +325,7 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	var count atomic.Int32
-	options := append(anyHost, httpclient.WithBackoff(time.Microsecond, time.Microsecond))
+	options := append(anyHost, httpclient.WithAttempts(httpclient.Attempts{FirstPause: 1, MaxPause: 1}))
 	transport := newTransport(t, attempts(new(http.Transport), &count), options...)
 	_, err = transport.RoundTrip(to(t, "http://"+listener.Addr().String(), newMessage(t)))
 	assert.Equal(t, 4, errorAs[*httpclient.RetryError](t, err).Attempts)
@@ -348,22 +333,10 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	assert.Zero(t, transport.Manager().Stats().Lost)
 }
 
-func TestContextWithoutRetryHoldsForConnectionsThatDidNotComeAbout(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		refused := noConnection()
-		below := newScript(fail(refused))
-		r := newMessage(t).WithContext(httpclient.ContextWithRetryMode(t.Context(), httpclient.NoRetries))
-		c := send(newTransport(t, below), r).wait()
-		assert.True(t, c.err == refused, "%v", c.err) //nolint:errorlint // the very same error
-		assert.Len(t, below.requests(), 1)
-	})
-}
-
 func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), refuse("shared", "1"), refuse("global", "1"), answer(http.StatusOK, ""))
-		r := newMessage(t).WithContext(httpclient.ContextWithRetryMode(t.Context(), httpclient.NoRetries))
-		sent := send(newTransport(t, below, httpclient.WithRetries(0)), r)
+		sent := send(newTransport(t, below, noRetries), newMessage(t))
 		assertStatus(t, http.StatusOK, sent)
 		assertTook(t, 3*time.Second, sent.took)
 	})
@@ -373,7 +346,7 @@ func TestRefusalsAreNotCountedAsRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		no, bad := refuse("user", "1"), answer(http.StatusBadGateway, "")
 		below := newScript(no, no, no, bad, no, no, fail(errors.New("lost")), no, no, answer(http.StatusOK, "done"))
-		sent := send(newTransport(t, below, httpclient.WithRetries(2)), getChannel(t))
+		sent := send(newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Retries: 2})), getChannel(t))
 		assertStatus(t, http.StatusOK, sent)
 		assert.Equal(t, "done", sent.body)
 		assert.Len(t, below.requests(), 10)

@@ -25,7 +25,7 @@ type roundTrip struct {
 
 	credential credential
 
-	attemptTimeout time.Duration // the request's own timeout, or the transport's
+	attempts Attempts // the transport's, with the fields that the request's context overrides
 
 	body  body
 	retry retry

@@ -192,7 +192,7 @@ func TestHooksAndLogsShowNoToken(t *testing.T) {
 		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
 			return nil,
 				fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
-		}), httpclient.WithRetries(1), debugging(&log), httpclient.WithHooks(httpclient.Hooks{
+		}), httpclient.WithAttempts(httpclient.Attempts{Retries: 1}), debugging(&log), httpclient.WithHooks(httpclient.Hooks{
 			Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
 			Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
 			Done:     func(_ context.Context, e httpclient.DoneEvent) { events = append(events, e, &e, e.Err) },

@@ -83,7 +83,7 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 			inBubble(t, name+" "+limiter, func(t *testing.T) {
 				options := []httpclient.Option{
 					httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))),
-					httpclient.WithBackoff(20*time.Second, 20*time.Second),
+					httpclient.WithAttempts(httpclient.Attempts{FirstPause: 20 * time.Second}),
 				}
 				m := newManager(t)
 				switch limiter {
@@ -110,7 +110,7 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""))
-		transport := newTransport(t, below, httpclient.WithBackoff(time.Minute, time.Minute))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{FirstPause: time.Minute}))
 		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 		synctest.Wait()
 		ctx := within(t, 10*time.Second)
@@ -129,7 +129,7 @@ func TestCloseEndsAShutdown(t *testing.T) {
 		m := newManager(t)
 		for range 40 { // repeated, because any of the goroutines that Close wakes may run first
 			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m),
-				httpclient.WithBackoff(time.Minute, time.Minute))
+				httpclient.WithAttempts(httpclient.Attempts{FirstPause: time.Minute}))
 			c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 			synctest.Wait()
 			s := shutDown(context.Background(), transport)

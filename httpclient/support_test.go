@@ -100,10 +100,14 @@ func allBodies(bytes int64) httpclient.Option {
 	return httpclient.WithBufferedBodies(httpclient.DefaultMaxBufferedBody, bytes)
 }
 
+// noRetries and noTimeout turn off the retries, and the timeout of attempts.
+var (
+	noRetries = httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries})
+	noTimeout = httpclient.WithAttempts(httpclient.Attempts{Timeout: -1})
+)
+
 // anyHost limits all hosts as if they were Discord's.
-var anyHost = []httpclient.Option{
-	httpclient.WithHosts(func(string) (string, bool) { return "", true }),
-}
+var anyHost = []httpclient.Option{httpclient.WithHosts(func(string) (string, bool) { return "", true })}
 
 // assertNothingHeld asserts that no request waits or is in flight, neither in total nor in any bucket.
 func assertNothingHeld(t *testing.T, transport *httpclient.Transport) {
@@ -335,8 +339,7 @@ func (s *stalling) Close() error {
 
 // answerSlowly returns a response whose headers come at once and whose body comes after the delay, unless the request's
 // context ends before.
-func answerSlowly(status int, text string, delay time.Duration,
-	header ...string) responder {
+func answerSlowly(status int, text string, delay time.Duration, header ...string) responder {
 	return func(r *http.Request) (*http.Response, error) {
 		body := stall(delay, strings.NewReader(text))
 		body.context = r.Context()

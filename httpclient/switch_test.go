@@ -56,7 +56,7 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	defer server.Close()
 	for name, options := range map[string][]httpclient.Option{
-		"by default": nil, "without a timeout": {httpclient.WithAttemptTimeout(0)},
+		"by default": nil, "without a timeout": {noTimeout},
 		"with hidden limits": {httpclient.WithoutRateLimitHeaders()},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,10 +39,11 @@ type Transport struct {
 
 // NewTransport returns a transport that is ready for use. Close it when you no longer need it: until then its manager
 // runs a goroutine that evicts idle buckets. Options are applied in order. A later option of the same name replaces an
-// earlier one, except that WithBuckets, WithAPI, and WithDialect for another server add to the earlier ones.
+// earlier one, except that WithBuckets, WithAPI, and WithDialect for another server add to the earlier ones, and that
+// WithAttempts replaces only the fields that it sets.
 //
-// NewTransport does not fail. If options exclude each other, or if the manager cannot use an option, every request
-// fails with ErrOptions.
+// NewTransport does not fail. If options exclude each other, or if an option cannot be used, every request fails with
+// ErrOptions.
 func NewTransport(options ...Option) *Transport {
 	s := defaults()
 	for _, option := range options {
@@ -52,7 +53,7 @@ func NewTransport(options ...Option) *Transport {
 	}
 	t := &Transport{
 		base: s.base, limiter: s.limiter, behaviour: s.behaviour,
-		invalid: s.conflict(), requests: drain.New(),
+		invalid: errors.Join(s.conflict(), s.attempts.validate()), requests: drain.New(),
 	}
 	t.hooks.Store(&s.hooks)
 	t.epoch = time.Now()
@@ -180,7 +181,7 @@ func (t *Transport) CloseIdleConnections() {
 
 // RoundTrip waits until the request may be sent, sends it, and returns its response at once. After a 429, RoundTrip
 // waits and sends the request again, and the request keeps its place in the queue. After a temporary failure, RoundTrip
-// repeats the request if that does no harm, see WithRetries.
+// repeats the request if that does no harm, see Attempts.
 //
 // This applies to requests to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI.
 // Requests to other hosts, their responses and their errors are passed on unchanged, also after Close, and do not
@@ -205,7 +206,7 @@ func (t *Transport) CloseIdleConnections() {
 //     After a 401 an Authorization is not used for ten minutes on that route with that channel, guild or webhook. After
 //     401s on two routes, with no success between them, it is not used for any request. See ResetCredential
 //   - *routes.PathError for a malformed path or method
-//   - ErrOptions if options of NewTransport exclude each other or cannot be used
+//   - ErrOptions if options of NewTransport exclude each other, or if one of them or ContextWithAttempts cannot be used
 //
 // The request is not modified, and its body is always closed. If the context ends while the body is being read, it is
 // closed during the read. If that does not end the read, RoundTrip returns before the read ends, as the contract of
@@ -226,6 +227,10 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return sendBelow(t.base, t.withoutSecrets(request))
 	}
 	route, err := t.match(request)
+	attempts := t.attempts.overriddenBy(requestConfigOf(request.Context()).attempts)
+	if err == nil {
+		err = attempts.validate()
+	}
 	if err == nil && !t.requests.Enter() {
 		err = drain.ErrShuttingDown
 	}
@@ -234,11 +239,8 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer t.requests.Leave()
-	x := &roundTrip{Transport: t, hooks: hooks, request: request, attemptTimeout: t.attemptTimeout}
+	x := &roundTrip{Transport: t, hooks: hooks, request: request, attempts: attempts}
 	x.times.began = began
-	if requestConfig := requestConfigOf(request.Context()); requestConfig.hasTimeout {
-		x.attemptTimeout = requestConfig.timeout
-	}
 	authorization := message.HeaderValue(request.Header, "Authorization")
 	x.ask = buckets.Request{
 		Server: server, Route: route, Authorization: authorization, Supersedes: supersedes(request.Context(), route),
@@ -264,7 +266,7 @@ func (x *roundTrip) do() (*http.Response, error) {
 	if err := x.takeBody(); err != nil {
 		return nil, err
 	}
-	if x.retrySettings.nonce && x.ask.Route.Route() == routes.CreateMessage {
+	if x.attempts.Nonce && x.ask.Route.Route() == routes.CreateMessage {
 		x.body.addNonce(x.request)
 	}
 	if x.body.get != nil {

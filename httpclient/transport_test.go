@@ -49,7 +49,7 @@ func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 			transport := newTransport(t, responder(func(*http.Request) (*http.Response, error) {
 				calls++
 				return given, nil
-			}), httpclient.WithRetries(0))
+			}), noRetries)
 
 			start := time.Now()
 			response := roundTrip(t, transport, newRequest(t, http.MethodGet, messages, ""))
@@ -261,7 +261,7 @@ func TestATransportBelowThatReturnsNothingOrTooMuchIsAnError(t *testing.T) {
 				}
 				r := getChannel(t)
 				r.URL.Host = host
-				transport := newTransport(t, below, httpclient.WithRetries(1))
+				transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Retries: 1}))
 				assert.NotPanics(t, func() {
 					response, err := transport.RoundTrip(r)
 					assert.Nil(t, response, name)

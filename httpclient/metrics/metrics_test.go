@@ -330,8 +330,8 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 		if name == "manager" {
 			n = min(n, 30_000) // the manager keeps a bucket for each request for a while
 		}
-		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithRetries(0),
-			httpclient.WithLogger(nil))
+		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithLogger(nil),
+			httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries}))
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(transport.Manager(), transport))
 		chance := rand.New(rand.NewPCG(1, 2))

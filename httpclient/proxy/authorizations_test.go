@@ -156,7 +156,7 @@ func TestARequestWhoseClientHasGoneCountsForTheBudget(t *testing.T) {
 func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			proxy.WithTransport(httpclient.WithAttemptTimeout(0)))
+			proxy.WithTransport(httpclient.WithAttempts(httpclient.Attempts{Timeout: -1})))
 		r, cancel := withCancel(newRequest(t, "GET", "/users/@me", ""))
 		time.AfterFunc(time.Second, cancel)
 		w.try(r)

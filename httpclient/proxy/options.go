@@ -127,9 +127,9 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithTransport passes options to the transport, after the handler's own: WithBuckets for shared limits, WithRetries to
-// repeat failed requests in the proxy, or WithoutRateLimitHeaders for clients whose own limiters would make requests
-// wait as well. Do not pass WithHosts or WithAPI; use WithUpstream instead.
+// WithTransport passes options to the transport, after the handler's own: WithBuckets for shared limits, WithAttempts
+// with another Mode than NoRetries to repeat failed requests in the proxy, or WithoutRateLimitHeaders for clients whose
+// own limiters would make requests wait as well. Do not pass WithHosts or WithAPI; use WithUpstream instead.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) error {
 		s.transport = append(s.transport, options...)

@@ -89,7 +89,7 @@ func TestTokensShowNowhere(t *testing.T) {
 			discordtest.Answer("GET /users/{id}", 401, map[string]any{"message": "401: Unauthorized", "code": 0}),
 			discordtest.Answer("PATCH /webhooks/{id}/{token}", 404, map[string]any{"message": "Unknown Webhook", "code": 10015}),
 		}, proxy.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
-			proxy.WithTransport(httpclient.WithRetries(1)))
+			proxy.WithTransport(httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.SafeRetries, Retries: 1})))
 		reasons := make(map[string]bool)
 		for _, request := range []string{
 			"GET /users/@me", "GET /users/@me", "GET /guilds/1", "GET /users/2", "GET /users/2", "GET /a/../b", "GET /",

@@ -35,7 +35,7 @@ func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 		for _, patience := range []time.Duration{time.Second, time.Minute} {
 			playIn(t, name+" "+patience.String(), func(t *testing.T) {
 				w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
-					proxy.WithTransport(httpclient.WithAttemptTimeout(patience)))
+					proxy.WithTransport(httpclient.WithAttempts(httpclient.Attempts{Timeout: patience})))
 				conn, err := w.network.dial(t.Context(), "", "")
 				require.NoError(t, err)
 				defer conn.Close()
@@ -175,7 +175,7 @@ func TestAResponseMayTakeLong(t *testing.T) {
 				_ = http.NewResponseController(rw).Flush()
 				time.Sleep(time.Minute)
 			}
-		}, proxy.WithTransport(httpclient.WithAttemptTimeout(2*time.Minute)))
+		}, proxy.WithTransport(httpclient.WithAttempts(httpclient.Attempts{Timeout: 2 * time.Minute})))
 		got, err := w.client.Do(newRequest(t, "GET", "/api/v10/gateway", ""))
 		require.NoError(t, err)
 		defer got.Body.Close()

@@ -59,7 +59,7 @@ func (s *Scenario) disturb(length time.Duration) {
 		{Probability: 0.002, Stall: discordsim.StallHalfway},
 		noHeaders, garbage,
 	}
-	s.options = append(s.options, httpclient.WithAttemptTimeout(20*time.Second))
+	s.options = append(s.options, httpclient.WithAttempts(httpclient.Attempts{Timeout: 20 * time.Second}))
 	for at := length / 4; at < length; at += length / 4 {
 		s.server.Blocks = append(s.server.Blocks, discordsim.GlobalBlock{From: at, Until: at + min(5*time.Second, length/8)})
 	}

@@ -61,7 +61,7 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 		offers:  messages(count, 1),
 		work:    []discordsim.Work{work(quota, count)},
 		ideal:   (*Scenario).planned,
-		options: []httpclient.Option{httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0)},
+		options: []httpclient.Option{httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries, Timeout: -1})},
 	}
 }
 

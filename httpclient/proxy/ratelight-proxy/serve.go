@@ -87,7 +87,7 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		}
 	}
 	transport := []httpclient.Option{
-		httpclient.WithAttemptTimeout(time.Duration(c.RequestTimeout)),
+		httpclient.WithAttempts(httpclient.Attempts{Timeout: time.Duration(c.RequestTimeout)}),
 		httpclient.WithBuckets(limiting...),
 	}
 	if c.StateKey != "" {
