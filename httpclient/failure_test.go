@@ -34,10 +34,9 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
 	_, badURL := url.Parse(strings.TrimSuffix("http://[::1]", "]"))
 	_, badPort := net.ResolveTCPAddr("tcp", "discord.com:99999")
-	var unknown x509.UnknownAuthorityError
 	for name, err := range map[string]error{
 		"a certificate that cannot be verified": &tls.CertificateVerificationError{Err: errors.New("my own check")},
-		"an unknown authority":                  unknown,
+		"an unknown authority":                  x509.UnknownAuthorityError{},
 		"the certificate of another host":       x509.HostnameError{Certificate: new(x509.Certificate), Host: "discord.com"},
 		"a certificate that has expired":        x509.CertificateInvalidError{Reason: x509.Expired},
 		"a certificate with a broken rule":      x509.ConstraintViolationError{},
@@ -47,7 +46,7 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 		"encrypted names that are refused":      &tls.ECHRejectionError{},
 		"no TLS":                                tls.RecordHeaderError{Msg: "not TLS", Conn: new(net.TCPConn)},
 		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
-		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: unknown},
+		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.SystemRootsError{}},
 		"an invalid address":                    badURL,
 		"an invalid port":                       &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
 		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},

@@ -96,10 +96,9 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked,
 		"WithHosts must not be asked about Discord's hosts")
 
-	named := httpclient.WithHosts(func(host string) (string, bool) {
-		return map[string]string{"[2001:db8::1]": "one"}[host], host != "example.com"
-	})
-	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, named), "the proxy forwards to Discord")
+	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(h string) (string, bool) {
+		return map[string]string{"[2001:db8::1]": "one"}[h], h != "example.com"
+	})), "the proxy forwards to Discord")
 	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)),
 		"the later one counts")
 }

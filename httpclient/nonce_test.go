@@ -35,16 +35,15 @@ func setting(name, value string) func(*http.Request) {
 func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 	const hello = `{"content":"hello","nested":{"nonce":"inner"}}`
 	const size = int64(len(hello))
+	ofUnknownLength := func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1) }
 	type story struct {
 		body   string
 		change func(*http.Request)
 	}
 	inBubbles(t, map[string]story{
-		"by GetBody":     {hello, func(*http.Request) {}},
-		"kept in memory": {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), size) }},
-		"of unknown length": {hello, func(r *http.Request) {
-			unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1)
-		}},
+		"by GetBody":              {hello, func(*http.Request) {}},
+		"kept in memory":          {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), size) }},
+		"of unknown length":       {hello, ofUnknownLength},
 		"empty":                   {" \n{ }", func(*http.Request) {}},
 		"no content type":         {hello, func(r *http.Request) { r.Header.Del("Content-Type") }},
 		"content type in full":    {hello, setting("Content-Type", "application/json; charset=utf-8")},
@@ -100,32 +99,31 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 	w := multipart.NewWriter(&form)
 	require.NoError(t, w.WriteField("payload_json", hello))
 	require.NoError(t, w.Close())
+	once := func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }
 	type story struct {
 		path, body string
 		change     func(*http.Request)
 		options    []httpclient.Option
 	}
 	inBubbles(t, map[string]story{
-		"without the option":   {messages, hello, nil, nil},
-		"a nonce":              {messages, `{"nonce":"abc"}`, nil, nonce},
-		"a number":             {messages, `{"nonce":7}`, nil, nonce},
-		"null":                 {messages, `{"nonce":null}`, nil, nonce},
-		"not to be enforced":   {messages, `{"enforce_nonce":false}`, nil, nonce},
-		"a list":               {messages, `[` + hello + `]`, nil, nonce},
-		"nothing":              {messages, `null`, nil, nonce},
-		"not JSON":             {messages, `{"content":`, nil, nonce},
-		"two objects":          {messages, hello + hello, nil, nonce},
-		"no body":              {messages, "", nil, nonce},
-		"another type":         {messages, hello, setting("Content-Type", "text/plain"), nonce},
-		"a form":               {messages, form.String(), setting("Content-Type", w.FormDataContentType()), nonce},
-		"encoded":              {messages, hello, setting("Content-Encoding", "gzip"), nonce},
-		"unknown encoding":     {messages, hello, setting("Content-Encoding", "br"), nonce},
-		"trailers":             {messages, hello, func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, nonce},
-		"large":                {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
-		"large, mostly spaces": {messages, hello + strings.Repeat(" ", 1<<20), nil, nonce},
-		"sent once": {messages, hello, func(r *http.Request) {
-			unreplayable(r, strings.NewReader(hello), 1<<30)
-		}, nonce},
+		"without the option":    {messages, hello, nil, nil},
+		"a nonce":               {messages, `{"nonce":"abc"}`, nil, nonce},
+		"a number":              {messages, `{"nonce":7}`, nil, nonce},
+		"null":                  {messages, `{"nonce":null}`, nil, nonce},
+		"not to be enforced":    {messages, `{"enforce_nonce":false}`, nil, nonce},
+		"a list":                {messages, `[` + hello + `]`, nil, nonce},
+		"nothing":               {messages, `null`, nil, nonce},
+		"not JSON":              {messages, `{"content":`, nil, nonce},
+		"two objects":           {messages, hello + hello, nil, nonce},
+		"no body":               {messages, "", nil, nonce},
+		"another type":          {messages, hello, setting("Content-Type", "text/plain"), nonce},
+		"a form":                {messages, form.String(), setting("Content-Type", w.FormDataContentType()), nonce},
+		"encoded":               {messages, hello, setting("Content-Encoding", "gzip"), nonce},
+		"unknown encoding":      {messages, hello, setting("Content-Encoding", "br"), nonce},
+		"trailers":              {messages, hello, func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, nonce},
+		"large":                 {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
+		"large, mostly spaces":  {messages, hello + strings.Repeat(" ", 1<<20), nil, nonce},
+		"sent once":             {messages, hello, once, nonce},
 		"no room":               {messages, hello, nil, append(nonce, allBodies(int64(len(hello)+10)))},
 		"the edit of a message": {messages + "/2", hello, func(r *http.Request) { r.Method = http.MethodPatch }, nonce},
 		"another route":         {"/api/v10/channels/1/threads", hello, nil, nonce},

@@ -85,10 +85,8 @@ func TestNoErrorContainsAToken(t *testing.T) {
 			want:   (*ratelimits.TooLongError)(nil),
 		},
 		"edge": {answer: answer(http.StatusTooManyRequests, "<html>"), want: (*ratelimits.EdgeError)(nil)},
-		"edge, a time": {
-			answer: answer(http.StatusTooManyRequests, "<html>", "Retry-After: 4000"),
-			want:   (*ratelimits.TooLongError)(nil),
-		},
+		"edge, a time": {answer: answer(http.StatusTooManyRequests, "<html>", "Retry-After: 4000"),
+			want: (*ratelimits.TooLongError)(nil)},
 		"path": {
 			answer: answer(http.StatusOK, ""),
 			change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"/../"+webhookSecret, "" },

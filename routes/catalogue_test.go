@@ -54,16 +54,12 @@ func TestVariablesAreNamedAfterTheirOperations(t *testing.T) {
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
+		if !ok || spec.Type != nil { // the constants, which are prefixes of templates, have a type
 			return true
 		}
-		call, ok := spec.Values[0].(*ast.CallExpr)
-		if !ok {
-			return true // the constants are prefixes of templates
-		}
 		name := ""
-		for _, argument := range call.Args {
-			if text, ok := argument.(*ast.BasicLit); ok { // the name is the last one, flags are no literals
+		for _, argument := range spec.Values[0].(*ast.CallExpr).Args {
+			if text, ok := argument.(*ast.BasicLit); ok { // the name is the last one, because flags are no literals
 				name, err = strconv.Unquote(text.Value)
 				require.NoError(t, err)
 			}

@@ -94,12 +94,11 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 		with, end := h.start(by, s)
 		defer end()
 		var got []string
-		calls := repeated(1, 7, send) // more than a window
-		calls = append(calls, repeated(1, 1, edit, remove, react, upload, reply, execute)...)
+		calls := append(repeated(1, 7, send), // more than a window
+			repeated(1, 1, edit, remove, react, upload, reply, execute)...)
 		for _, id := range []uint64{400, 403, 404} {
-			for _, k := range []kind{send, remove, upload} {
-				calls = append(calls, call{kind: k, channel: id})
-			}
+			calls = append(calls,
+				call{kind: send, channel: id}, call{kind: remove, channel: id}, call{kind: upload, channel: id})
 		}
 		for _, c := range calls {
 			err := with(t.Context(), c)

@@ -55,9 +55,8 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		"too long": {
 			&ratelimits.TooLongError{Wait: time.Minute, Max: 5 * time.Second}, jobs.Snooze, time.Minute - 2500*time.Millisecond,
 		},
-		"waited already": {
-			&ratelimits.TooLongError{Wait: time.Minute, Waited: 10 * time.Second}, jobs.Snooze, 50 * time.Second,
-		},
+		"waited already": {&ratelimits.TooLongError{Wait: time.Minute, Waited: 10 * time.Second},
+			jobs.Snooze, 50 * time.Second},
 		"no wait allowed": {&ratelimits.TooLongError{Wait: time.Minute}, jobs.Snooze, time.Minute},
 		"a deadline": {
 			&ratelimits.TooLongError{Wait: 3 * time.Second, Max: 2 * time.Second, Deadline: true}, jobs.Snooze, 2 * time.Second,
@@ -81,9 +80,8 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		"a broken line":      {&httpclient.RetryError{Err: io.ErrUnexpectedEOF}, jobs.Retry, 0},
 		"an end":             {context.Canceled, jobs.Retry, 0},
 		"anything else":      {errors.New("disk full"), jobs.Retry, 0},
-		"by way of net/http": {
-			&url.Error{Op: "Post", URL: "/", Err: &httpclient.CredentialError{Kind: webhook}}, jobs.Cancel, 0,
-		},
+		"by way of net/http": {&url.Error{Op: "Post", URL: "/", Err: &httpclient.CredentialError{Kind: webhook}},
+			jobs.Cancel, 0},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			d := exact(t, jobs.WithStatus(of)).Decide(c.err)

@@ -50,9 +50,8 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 			"/api/v10/channels/1/messages"},
 		"Eris, domain and baseURL": {
 			"POST /api/v9/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n" +
-				"Accept-Encoding: gzip,deflate\r\n" +
-				"User-Agent: DiscordBot (https://github.com/abalabahaha/eris, 0.18.0)\r\n" + json + bot, body,
-			"/api/v9/channels/1/messages"},
+				"Accept-Encoding: gzip,deflate\r\nUser-Agent: DiscordBot (https://github.com/abalabahaha/eris, 0.18.0)\r\n" +
+				json + bot, body, "/api/v9/channels/1/messages"},
 		"Discordeno, proxy.baseUrl http://proxy": {
 			"DELETE /v10/channels/1/messages/3 HTTP/1.1\r\nHost: proxy\r\nX-Audit-Log-Reason: because%20of%20%C3%BC\r\n" +
 				"accept-language: *\r\nsec-fetch-mode: cors\r\n" + bot, "",
@@ -64,8 +63,7 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 			body, "/api/v10/channels/1/messages"},
 		"chunks": {
 			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\n" +
-				"Content-Type: application/json\r\n" + bot,
-			"f\r\n" + body + "\r\n0\r\n\r\n", "/api/v10/channels/1/messages"},
+				"Content-Type: application/json\r\n" + bot, "f\r\n" + body + "\r\n0\r\n\r\n", "/api/v10/channels/1/messages"},
 	}, func(t *testing.T, c story) {
 		w := newWorld(t, nil)
 		_, got := w.raw(c.request + "\r\n" + c.body)

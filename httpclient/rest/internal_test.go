@@ -57,8 +57,7 @@ func FuzzAPIError(f *testing.F) {
 		if long || strings.ContainsAny(text, "\r\n") || strings.Contains(text, token) {
 			t.Fatalf("%d bytes: %q", len(text), text)
 		}
-		wait, unready := r.unready()
-		if unready && (wait <= 0 || status != http.StatusAccepted || !json.Valid([]byte(body))) {
+		if wait, ok := r.unready(); ok && (wait <= 0 || status != http.StatusAccepted || !json.Valid([]byte(body))) {
 			t.Fatalf("wait of %v for %q", wait, body)
 		}
 		var out any

@@ -68,8 +68,7 @@ func precise(t *testing.T) {
 func TestManagersOnARealServerConform(t *testing.T) {
 	precise(t)
 	conform(t, limitertest.Strict, 1, nil, limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
-		limitertest.WithPause(30*time.Millisecond),
-		limitertest.WithTolerance(400*time.Millisecond)) // other processes use the machine, too
+		limitertest.WithPause(30*time.Millisecond), limitertest.WithTolerance(400*time.Millisecond)) // a busy machine
 }
 
 // These cases need no precise time, so they run on every machine.

@@ -89,8 +89,7 @@ FAILED: Things.
 	single := &report.Report{Parts: []*report.Report{{Name: "a", About: []string{"b"}, Facts: []report.Fact{
 		{Name: "one", Value: report.Count(5), Remark: "c"}, {Name: "targets", Value: report.Text(long), Remark: "d"},
 	}}}}
-	assert.Equal(t, "a: b\n\none      5  c\ntargets     "+long+" d\n", written(t, single.WriteText),
-		"long values do not push remarks away")
+	assert.Equal(t, "a: b\n\none      5  c\ntargets     "+long+" d\n", written(t, single.WriteText), "remarks stay")
 	assert.Equal(t, "FAILED: one; two.\n", written(t, (&report.Report{Verdict: report.Judge("", "one", "two")}).WriteText))
 }
 
@@ -100,8 +99,7 @@ func TestJSON(t *testing.T) {
 		"rows": [{"name": "Things", "share": 0.5, "hidden": 7}],
 		"verdict": {"passed": false, "status": "failed", "reasons": ["Things"]}}`, written(t, sample("Things").WriteJSON))
 	part := &report.Report{Name: "a", About: []string{"b"}, Facts: []report.Fact{{Key: "all"}}}
-	whole := &report.Report{Parts: []*report.Report{part}}
-	assert.Contains(t, written(t, whole.WriteJSON), `"all": null`, "what is not stated is null")
+	assert.Contains(t, written(t, (&report.Report{Parts: []*report.Report{part}}).WriteJSON), `"all": null`, "not stated")
 }
 
 func TestVerdictsAreTheSameInAllForms(t *testing.T) {
@@ -141,11 +139,10 @@ func TestVerdictsAreTheSameInAllForms(t *testing.T) {
 func TestValuesAreReadable(t *testing.T) {
 	t.Parallel()
 	for want, value := range map[string]report.Value{
-		"–": {}, "0 s": report.Time(0), "52 µs": report.Time(52 * time.Microsecond),
-		"1.25 ms": report.Time(1250 * time.Microsecond), "500 ms": report.Time(500 * ms),
-		"1.50 s": report.Time(1500 * ms), "1h30m": report.Time(90 * time.Minute),
-		"300 s": report.Setting(5 * time.Minute), "1.5 s": report.Setting(1500 * ms),
-		"1.00 MB": report.Bytes(1 << 20), "2 user, 1 global": report.ByClass(discordsim.ByClass{User: 2, Global: 1}),
+		"–": {}, "0 s": report.Time(0), "52 µs": report.Time(52 * time.Microsecond), "500 ms": report.Time(500 * ms),
+		"1.25 ms": report.Time(1250 * time.Microsecond), "1.50 s": report.Time(1500 * ms), "1.5 s": report.Setting(1500 * ms),
+		"1h30m": report.Time(90 * time.Minute), "300 s": report.Setting(5 * time.Minute), "1.00 MB": report.Bytes(1 << 20),
+		"2 user, 1 global": report.ByClass(discordsim.ByClass{User: 2, Global: 1}),
 	} {
 		assert.Equal(t, want, value.String())
 	}

@@ -119,16 +119,15 @@ func written(t *testing.T, r *Report) string {
 func TestRecommendedValueIsTheSmallest(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
-		sliding, leaky := usual(discordsim.Sliding(5, 5*second)), usual(discordsim.Leaky(5, 5*second))
-		for _, discord := range []Discord{fixed, sliding, leaky} {
+		for _, d := range []Discord{fixed, usual(discordsim.Sliding(5, 5*second)), usual(discordsim.Leaky(5, 5*second))} {
 			for _, useful := range []time.Duration{2 * second, 9 * second} {
-				r := run(t, hour(seed), discord, useful)
-				assert.Equal(t, r.Results, run(t, hour(seed), discord, useful).Results, "the same load, the same result")
+				r := run(t, hour(seed), d, useful)
+				assert.Equal(t, r.Results, run(t, hour(seed), d, useful).Results, "the same load, the same result")
 				best := r.Results[r.Smallest]
 				assert.Zero(t, best.InVain)
 				smaller, err := simulate(t.Context(), r.Config, r.patient.waits, best.MaxRateLimit-stepOf(useful))
 				require.NoError(t, err)
-				assert.Positive(t, smaller.InVain, "%v with %v", useful, discord.Others[0].Quota.Kind)
+				assert.Positive(t, smaller.InVain, "%v with %v", useful, d.Others[0].Quota.Kind)
 				refused := -1
 				for _, v := range slices.Backward(r.Results) {
 					assert.GreaterOrEqual(t, v.Refused, refused, "a larger value refuses no more")
@@ -164,16 +163,15 @@ func TestLoadThatCannotTellIsNotJudged(t *testing.T) {
 func TestRulesAreShown(t *testing.T) {
 	t.Parallel()
 	requests := read(t, "0 8 /channels/1/messages", "0 2 /channels/1/typing", "60 1 /channels/1/messages")
-	discord := fixed
-	four := discordsim.Sliding(4, 3*second)
-	discord.Given = []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Quota: four}}
-	text := written(t, run(t, requests, discord, 10*second))
+	d := fixed
+	d.Given = []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Sliding(4, 3*second)}}
+	text := written(t, run(t, requests, d, 10*second))
 	assert.Contains(t, text, "\nrule: POST /channels/{id}/messages = 4 per 3 s (sliding log)\n"+
 		"all other routes: 5 per 5 s (fixed window); at most 50 per second in all\n")
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/messages +9  4 per 3 s \(sliding log\) +rule$`, text)
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/typing +2  5 per 5 s \(fixed window\) +flags$`, text)
-	discord.Given, discord.Others, discord.Preset = nil, load.Preset(), true
-	text = written(t, run(t, requests, discord, 10*second))
+	d.Given, d.Others, d.Preset = nil, load.Preset(), true
+	text = written(t, run(t, requests, d, 10*second))
 	assert.Contains(t, text, "all routes: limits as measured at Discord")
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/messages +9  5 per 5 s \(token bucket\) +preset$`, text)
 }
@@ -199,10 +197,9 @@ func TestBottleneckIsTheLimitThatOpenedLast(t *testing.T) {
 
 func TestRoutesThatShareABucketShareItsCounter(t *testing.T) {
 	t.Parallel()
-	discord := fixed
-	discord.Others = []discordsim.Rule{{Path: "/channels/{id}/**", Hash: "one", Quota: discordsim.Fixed(5, 5*second)}}
-	requests := read(t, "0 5 /channels/1/messages", "0 5 /channels/1/typing", "60 1 /channels/1/typing")
-	r := run(t, requests, discord, 20*second)
+	d := fixed
+	d.Others = []discordsim.Rule{{Path: "/channels/{id}/**", Hash: "one", Quota: discordsim.Fixed(5, 5*second)}}
+	r := run(t, read(t, "0 5 /channels/1/messages", "0 5 /channels/1/typing", "60 1 /channels/1/typing"), d, 20*second)
 	assert.Len(t, r.limits, 2, "one bucket, and the global limit")
 	assert.InDelta(t, 5*second, r.Results[r.Smallest].Max, float64(second))
 }

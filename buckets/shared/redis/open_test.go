@@ -380,8 +380,7 @@ func TestConnectIsForOtherStores(t *testing.T) {
 	values, err := client.Run(within(t, 5*time.Second), numbers, []string{"any"}, "1")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{3, 4, 1, 1}, values)
-	size := &shared.Script{Name: "size", Source: "return {redis.call('DBSIZE')}"}
-	n, err := client.Run(within(t, 5*time.Second), size, nil)
+	n, err := client.Run(within(t, 5*time.Second), &shared.Script{Name: "n", Source: "return {redis.call('DBSIZE')}"}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1}, n, "Connect stores no keys")
 

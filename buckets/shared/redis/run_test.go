@@ -49,8 +49,7 @@ func TestErrorsOfScripts(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
-	text := &shared.Script{Name: "text", Source: "return 'a'"}
-	_, err := store.Runner().Run(within(t, 5*time.Second), text, []string{key})
+	_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: "a", Source: "return 'a'"}, []string{key})
 	assert.ErrorContains(t, err, "not a list of integers")
 	wrong := &shared.Script{Name: "wrong", Source: "redis.call('SET', KEYS[1], 'x') return {redis.call('HLEN', KEYS[1])}"}
 	_, err = store.Runner().Run(within(t, 5*time.Second), wrong, []string{key})
