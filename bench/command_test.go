@@ -58,7 +58,8 @@ func TestLoadEndsWithAVerdict(t *testing.T) {
 
 	status, stdout, _ = call(t.Context(), "-limit", "5", "-buckets", "1", "-requests", "10", "-max-rate-limit", "0s")
 	assert.Zero(t, status)
-	assert.Contains(t, stdout, "OK: 1 of 10 requests answered, 9 refused at once, as they would have waited longer than 0 s, avoidable 429s: 0.")
+	assert.Contains(t, stdout, "OK: 1 of 10 requests answered, 9 refused at once, "+
+		"as they would have waited longer than 0 s, avoidable 429s: 0.")
 }
 
 func TestJSONStandsAlone(t *testing.T) {
@@ -78,7 +79,8 @@ func TestInterruption(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, arguments := range [][]string{nil, {"-length", "10m"}, {"scenario"}, {"tune", "-trace", write(t, "t.csv", recorded(t))}} {
+	trace := write(t, "t.csv", recorded(t))
+	for _, arguments := range [][]string{nil, {"-length", "10m"}, {"scenario"}, {"tune", "-trace", trace}} {
 		status, stdout, stderr := call(ctx, arguments...)
 		assert.Equal(t, command.StatusInterrupted, status)
 		assert.Contains(t, stdout+stderr, "INTERRUPTED")
@@ -128,8 +130,10 @@ func TestRecordedTraceIsTuned(t *testing.T) {
 	path := write(t, "recorded.csv", content+"yesterday,POST,/webhooks/1/hunter2\n")
 	status, stdout, _ := call(t.Context(), "tune", "-trace", path, "-report", page)
 	assert.Zero(t, status)
-	assert.Contains(t, stdout, "36 requests in 3m; 2 routes, 3 buckets\n1 line skipped, the first because of this: recorded.csv:38: the time cannot be read")
-	assert.Regexp(t, `OK: (4.9|5) s is the smallest max rate limit that refuses nothing that could have left within 10 s`, stdout)
+	assert.Contains(t, stdout, "36 requests in 3m; 2 routes, 3 buckets\n"+
+		"1 line skipped, the first because of this: recorded.csv:38: the time cannot be read")
+	assert.Regexp(t,
+		`OK: (4.9|5) s is the smallest max rate limit that refuses nothing that could have left within 10 s`, stdout)
 	content2, err := os.ReadFile(page)
 	require.NoError(t, err)
 	assert.Contains(t, string(content2), "Too small, too large")

@@ -1,6 +1,6 @@
 // Command bench measures Ratelight. It sends a load through the transport to a simulated Discord, judges the
-// limiter by scenarios, and finds the max rate limit to set. Run it with -h for its flags, and `go test -bench . ./bench`
-// for the cost of a request. Command share, beside it, judges processes that share limits.
+// limiter by scenarios, and finds the max rate limit to set. Run it with -h for its flags, and
+// `go test -bench . ./bench` for the cost of a request. Command share, beside it, judges processes that share limits.
 package main
 
 import (
@@ -10,25 +10,34 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/ratelight/ratelight/bench/internal/command"
+	"github.com/ratelight/ratelight/bench/internal/load"
 )
 
 func main() { bench().Main() }
 
 // commands declares the command line. There is no shell completion, because shells do not complete `go run ./bench`.
 type commands struct {
-	Load     loadCommand     `cmd:"" default:"withargs" set:"latency=20ms" help:"Send a load to a simulated Discord (the default)."`
+	Load     loadCommand     `cmd:"" default:"withargs" set:"latency=20ms" help:"${about_load}"`
 	Scenario scenarioCommand `cmd:"" help:"Judge the limiter in difficult situations."`
 	Tune     tuneCommand     `cmd:"" set:"latency=100ms" help:"Find the max rate limit to set."`
 }
 
 func bench() command.Program {
 	return command.Program{
-		Name: "bench", Grammar: new(commands), Kong: []kong.Option{kong.Description(introduction), kong.Help(help)},
+		Name: "bench", Grammar: new(commands),
+		Kong: []kong.Option{
+			kong.Description(introduction), kong.Help(help), kong.Vars(load.Help), tuneFlags,
+			kong.Vars{
+				"about_load":     "Send a load to a simulated Discord (the default).",
+				"scenario_names": "Scenarios to run, all of them at once without a name (about 20 s).",
+			},
+		},
 	}
 }
 
-const introduction = "Measures Ratelight. Without a command, it sends a burst of requests through Ratelight's transport to a simulated Discord " +
-	"on this machine, and measures how long they wait, how many are refused, and how close the throughput is to that of an ideal client."
+const introduction = "Measures Ratelight. Without a command, it sends a burst of requests through Ratelight's " +
+	"transport to a simulated Discord on this machine, and measures how long they wait, how many are refused, and how " +
+	"close the throughput is to that of an ideal client."
 
 var (
 	//go:embed help.txt
@@ -45,12 +54,12 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	if selected == nil {
 		text = examples
-		load, err := kong.Trace(ctx.Kong, []string{"load"})
+		loadHelp, err := kong.Trace(ctx.Kong, []string{"load"})
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(ctx.Stdout)
-		if err := kong.DefaultHelpPrinter(options, load); err != nil {
+		if err := kong.DefaultHelpPrinter(options, loadHelp); err != nil {
 			return err
 		}
 	} else if selected.Name == "tune" {

@@ -14,7 +14,7 @@ import (
 
 // scenarioCommand judges the limiter by scenarios.
 type scenarioCommand struct {
-	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them at once without a name (about 20 s)."`
+	Names []string `arg:"" name:"name" optional:"" help:"${scenario_names}"`
 	Seed  uint64   `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
 
 	command.Output `embed:""`
@@ -36,7 +36,9 @@ func (c *scenarioCommand) Check(map[string]bool) error {
 
 // Run runs scenarios.
 func (c *scenarioCommand) Run(p *command.Program) error {
-	scenarios := slices.DeleteFunc(load.Scenarios(), func(s load.Scenario) bool { return len(c.Names) > 0 && !slices.Contains(c.Names, s.Name) })
+	scenarios := slices.DeleteFunc(load.Scenarios(), func(s load.Scenario) bool {
+		return len(c.Names) > 0 && !slices.Contains(c.Names, s.Name)
+	})
 	c.Begin(p, report.Counted(len(scenarios), "scenario")+", about 20 s")
 	parts, err := runAll(p, load.Settings{Seed: c.Seed}, scenarios...)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/tune"
@@ -19,18 +21,30 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
+// tuneFlags has the texts of help that are too long for the tags of the flags.
+var tuneFlags = kong.Vars{
+	"tune_useful": "Longest wait after which an answer is still of use.",
+	"tune_trace":  "File with time, method and path of each request, see below; - for standard input.",
+	"tune_rule": "Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none; can be repeated. " +
+		"All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given.",
+	"tune_global_limit": "Requests per second in total, 0 for no limit.",
+	"values": "Values to show beside the recommended one, separated by commas; by default some smaller " +
+		"and larger ones.",
+}
+
 // tuneCommand recommends a max rate limit.
 type tuneCommand struct {
-	Useful time.Duration `group:"What is wanted" range:"100ms..24h" default:"10s" help:"Longest wait after which an answer is still of use."`
+	Useful time.Duration `group:"What is wanted" range:"100ms..24h" default:"10s" help:"${tune_useful}"`
 
-	Trace string `group:"What is wanted" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
+	Trace string `group:"What is wanted" placeholder:"FILE" help:"${tune_trace}"`
 
-	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none; can be repeated. All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given."`
+	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"${tune_rule}"`
 	load.Bucket  `embed:"" set:"window=5s"`
-	GlobalLimit  int `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
+	GlobalLimit  int `group:"Simulated Discord" range:"0..1000000" default:"50" help:"${tune_global_limit}"`
 	load.Network `embed:"" set:"jitter=50ms"`
 
-	MaxRateLimits  []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"Values to show beside the recommended one, separated by commas; by default some smaller and larger ones."`
+	MaxRateLimits []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"${values}"`
+
 	command.Output `embed:""`
 	command.Page   `embed:""`
 
@@ -41,7 +55,9 @@ func (c *tuneCommand) Check(given map[string]bool) error {
 	if c.Trace == "" {
 		return errors.New("-trace is not given: expected a recording of requests, such as ratelight-proxy --record writes")
 	}
-	c.discord = tune.Discord{GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Seed, Others: load.Preset(), Preset: true}
+	c.discord = tune.Discord{
+		GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Seed, Others: load.Preset(), Preset: true,
+	}
 	if given["limit"] || given["window"] || given["kind"] {
 		c.discord.Others, c.discord.Preset = []discordsim.Rule{{Path: "/**", Quota: c.Quota(c.Limit, c.Window)}}, false
 	}
@@ -55,17 +71,19 @@ func (c *tuneCommand) Check(given map[string]bool) error {
 	return cmp.Or(c.Network.Check(), c.Page.Check())
 }
 
-// readRule parses "METHOD /template=limit". Its errors do not repeat the text, which may contain the token of a webhook.
+// readRule parses "METHOD /template=limit". Its errors do not repeat the text, which may contain a webhook's token.
 func (c *tuneCommand) readRule(text string) (rule discordsim.Rule, err error) {
 	end := strings.LastIndexByte(text, '=')
 	method, template, ok := strings.Cut(text[:max(end, 0)], " ")
 	if end < 0 || !ok {
-		return rule, errors.New("expected a method, a space, the template of a path, = and a limit: 'POST /channels/{channel_id}/messages=5/5s'")
+		return rule, errors.New("expected a method, a space, the template of a path, = and a limit: " +
+			"'POST /channels/{channel_id}/messages=5/5s'")
 	}
 	template = strings.TrimSpace(template)
 	if segments := strings.Split(template, "/"); len(segments) > 3 && !strings.HasPrefix(segments[3], "{") &&
 		(segments[1] == "webhooks" || segments[1] == "interactions") {
-		return rule, errors.New("it contains a token: expected a parameter instead, such as /webhooks/{webhook_id}/{webhook_token}")
+		return rule, errors.New("it contains a token: " +
+			"expected a parameter instead, such as /webhooks/{webhook_id}/{webhook_token}")
 	}
 	route, err := routes.New(method, template)
 	if err != nil {

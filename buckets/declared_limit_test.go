@@ -337,7 +337,7 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 			[]string{"WithLimit(n): an empty Match: expected one of ForRoute, ForPattern or ForAll"}},
 		"no route": {[]buckets.Option{buckets.WithLimit(buckets.ForRoute(), 1, time.Second)},
 			[]string{"WithLimit(ForRoute 1 per 1s): ForRoute has no route: expected one or more"}},
-		"empty route": {[]buckets.Option{buckets.WithLimit(buckets.ForRoute(routes.GetGuild, routes.Route{}), 1, time.Second)},
+		"zero route": {[]buckets.Option{buckets.WithLimit(buckets.ForRoute(routes.GetGuild, routes.Route{}), 1, time.Second)},
 			[]string{"WithLimit(ForRoute 1 per 1s): route 2 of 2 in ForRoute is empty: expected one of package routes"}},
 		"two of one name": {[]buckets.Option{buckets.WithLimit(ok, 1, time.Second), buckets.WithLimit(ok, 1, time.Second)},
 			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s): " +

@@ -400,7 +400,8 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 		"no limits":    {Quota: discordsim.Unlimited()},
 		"an error": {Quota: discordsim.Fixed(1, 250*time.Millisecond), Hash: "reactions", Faults: []discordsim.Fault{
 			{Nth: []int{1}, Status: 404, Uncounted: true, Set: map[string]string{
-				"X-RateLimit-Bucket": "errors", "X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "49", "X-RateLimit-Reset-After": "1",
+				"X-RateLimit-Bucket": "errors", "X-RateLimit-Limit": "50",
+				"X-RateLimit-Remaining": "49", "X-RateLimit-Reset-After": "1",
 			}},
 		}},
 	} {

@@ -27,9 +27,8 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 		"a route never seen":  {Route: compile(routes.GetGateway), Authorization: bot},
 		"the same, elsewhere": {Route: compile(routes.GetGateway), Authorization: "Bot two"},
 	}
-	notTheSame := []string{
-		"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere",
-	}
+	notTheSame := []string{"another bucket", "an interaction", "another credential", "another server",
+		"a route never seen", "the same, elsewhere"}
 	for _, c := range []struct {
 		class  ratelimits.Class
 		passes []string

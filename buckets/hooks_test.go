@@ -362,7 +362,8 @@ func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 			m.LiftHolds()
 			wait(20 * time.Millisecond)
 		}
-		const line = `level=WARN msg="requests are held" route="POST /channels/{channel_id}/messages" major=12 class=shared hold=`
+		const line = `level=WARN msg="requests are held" route="POST /channels/{channel_id}/messages" ` +
+			`major=12 class=shared hold=`
 		assert.Equal(t, 1, strings.Count(log.String(), line), log.String())
 		wait(time.Minute)
 		assert.Equal(t, 2, strings.Count(log.String(), line), "the garbage collector logs how many lines were left out")

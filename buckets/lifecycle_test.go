@@ -309,14 +309,15 @@ func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
 
 func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
 	t.Parallel()
+	type manager = buckets.RESTBucketManager
 	for name, c := range map[string]struct {
-		end           func(m *buckets.RESTBucketManager, cancelFirst, cancelSecond func(), finish func())
+		end           func(m *manager, cancelFirst, cancelSecond func(), finish func())
 		first, second error
 	}{
-		"finished":         {func(_ *buckets.RESTBucketManager, _, _, finish func()) { finish() }, nil, nil},
-		"first cancelled":  {func(_ *buckets.RESTBucketManager, first, _, _ func()) { first() }, context.Canceled, buckets.ErrClosed},
-		"second cancelled": {func(_ *buckets.RESTBucketManager, _, second, _ func()) { second() }, buckets.ErrClosed, context.Canceled},
-		"closed":           {func(m *buckets.RESTBucketManager, _, _, _ func()) { _ = m.Close() }, buckets.ErrClosed, buckets.ErrClosed},
+		"finished":         {func(_ *manager, _, _, finish func()) { finish() }, nil, nil},
+		"first cancelled":  {func(_ *manager, first, _, _ func()) { first() }, context.Canceled, buckets.ErrClosed},
+		"second cancelled": {func(_ *manager, _, second, _ func()) { second() }, buckets.ErrClosed, context.Canceled},
+		"closed":           {func(m *manager, _, _, _ func()) { _ = m.Close() }, buckets.ErrClosed, buckets.ErrClosed},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)

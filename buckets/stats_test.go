@@ -163,8 +163,8 @@ func TestStatsAsJSONSayWhatTheyAre(t *testing.T) {
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
-		"buckets": 0, "routes": 0, "authentications": 0, "waiting": 0, "in_flight": 0, "granted": 7, "waited": 0, "wait_seconds": 1.5,
-		"too_long": 0, "queue_full": 0, "over_budget": 0, "superseded": 0, "cancelled": 0,
+		"buckets": 0, "routes": 0, "authentications": 0, "waiting": 0, "in_flight": 0, "granted": 7, "waited": 0,
+		"wait_seconds": 1.5, "too_long": 0, "queue_full": 0, "over_budget": 0, "superseded": 0, "cancelled": 0,
 		"invalid": 0, "invalid_limit": 9500, "lost": 0, "evicted": 0, "declared_waiting": {},
 		"responses": {"ok": 0, "user": 0, "shared": 0, "sub-limit": 3, "global": 0, "edge": 0},
 		"shared": {

@@ -367,8 +367,8 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		var encoded struct{ Declared []map[string]any }
 		require.NoError(t, json.Unmarshal(text, &encoded))
 		for name, want := range map[string]any{
-			"name": "two", "limit": 2., "period_seconds": 600., "server": "", "authentication": credential, "major": "1", "key": "-",
-			"in_use": 2., "waiting": 4., "wait_seconds": 585.,
+			"name": "two", "limit": 2., "period_seconds": 600., "server": "", "authentication": credential, "major": "1",
+			"key": "-", "in_use": 2., "waiting": 4., "wait_seconds": 585.,
 		} {
 			assert.Equal(t, want, encoded.Declared[0][name], name)
 		}

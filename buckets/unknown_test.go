@@ -46,7 +46,7 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	}{
 		{"everything remains", update(limited("messages", 5, 5, time.Second)), 0, 4, "messages"},
 		{"nothing remains", update(limited("messages", 5, 0, time.Second)), 0, 0, "messages"},
-		{"nothing remains, window over", update(limited("messages", 5, 0, time.Second)), 1002 * time.Millisecond, 1, "messages"},
+		{"nothing remains, later", update(limited("messages", 5, 0, time.Second)), 1002 * time.Millisecond, 1, "messages"},
 		{"window is over already", update(limited("messages", 5, 4, 0)), 2 * time.Millisecond, 5, "messages"},
 		{"no headers", update(plain(200)), 0, 9, ""},
 		{"redirect, no headers", update(plain(302)), 0, 9, ""},
@@ -72,7 +72,8 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2 * time.Second, 0, buckets.UnknownHash},
 		{"refused globally, hold over",
 			update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
-		{"refused at the edge", update(refused(ratelimits.ClassEdge, 2*time.Second)), 2500 * time.Millisecond, 1, buckets.UnknownHash},
+		{"refused at the edge",
+			update(refused(ratelimits.ClassEdge, 2*time.Second)), 2500 * time.Millisecond, 1, buckets.UnknownHash},
 	} {
 		subtest(t, c.name, func(t *testing.T) {
 			m := started(t)

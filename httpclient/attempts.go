@@ -20,8 +20,8 @@ const (
 )
 
 // Attempts says how a request is attempted: how long an attempt may make no progress, whether and how often the request
-// is repeated after a temporary failure, after which pauses, and what makes that safe. WithAttempts sets this for a transport, and
-// ContextWithAttempts for the requests made with a context.
+// is repeated after a temporary failure, after which pauses, and what makes that safe. WithAttempts sets this for a
+// transport, and ContextWithAttempts for the requests made with a context.
 //
 // A field that is zero changes nothing. WithAttempts then keeps the value of an earlier WithAttempts, or the default.
 // ContextWithAttempts keeps the value of an outer ContextWithAttempts, or of the transport. If Retries or a pause is

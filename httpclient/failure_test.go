@@ -46,7 +46,7 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 		"encrypted names that are refused":      &tls.ECHRejectionError{},
 		"no TLS":                                tls.RecordHeaderError{Msg: "not TLS", Conn: new(net.TCPConn)},
 		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
-		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.UnknownAuthorityError{}},
+		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.SystemRootsError{}},
 		"an invalid address":                    badURL,
 		"an invalid port":                       &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
 		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},
@@ -94,7 +94,7 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 		text   string
 	}
 	inBubbles(t, map[string]story{
-		"a header's value":        {func(r *http.Request) { r.Header["X-A"] = []string{"a\nb"} }, "invalid header field value"},
+		"a header's value":        {func(r *http.Request) { r.Header.Set("X-A", "a\nb") }, "invalid header field value"},
 		"a header's empty name":   {func(r *http.Request) { r.Header[""] = []string{"a"} }, "invalid header field name"},
 		"a header's name":         {func(r *http.Request) { r.Header["X A"] = []string{"a"} }, "invalid header field name"},
 		"a header's foreign name": {func(r *http.Request) { r.Header["X-Ä"] = []string{"a"} }, "invalid header field name"},

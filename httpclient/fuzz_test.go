@@ -30,8 +30,8 @@ const (
 func FuzzTransportResponse(f *testing.F) {
 	for _, status := range []int{0, -1, 101, 200, 202, 204, 304, 401, 403, 404, 429, 500, 503, 529, 999} {
 		f.Add(status, "", []byte(nil), uint8(1), uint8(0))
-		f.Add(status, "Retry-After: 1\nX-RateLimit-Bucket: a\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: 1.5",
-			[]byte(`{"code":10015,"retry_after":0.5}`), uint8(3), uint8(toWebhook))
+		f.Add(status, "Retry-After: 1\nX-RateLimit-Bucket: a\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\n"+
+			"X-RateLimit-Reset-After: 1.5", []byte(`{"code":10015,"retry_after":0.5}`), uint8(3), uint8(toWebhook))
 	}
 	for _, seed := range []struct {
 		header, body string
@@ -41,7 +41,8 @@ func FuzzTransportResponse(f *testing.F) {
 		{"Retry-After: 1e300\nX-RateLimit-Scope: shared", `{"retry_after":1e300}`, 0},
 		{"Retry-After: NaN\nX-RateLimit-Scope: global\nVia: 1.1 google", `{"retry_after":null,"global":true}`, toInteraction},
 		{"Content-Type: text/html", "<!DOCTYPE html>error 1015", sentOnce},
-		{"x-ratelimit-limit: -1\nx-ratelimit-remaining: 99\nx-ratelimit-reset-after: Inf", `{"retry_after":-1}`, namesAsWritten | bodyBreaksOff},
+		{"x-ratelimit-limit: -1\nx-ratelimit-remaining: 99\nx-ratelimit-reset-after: Inf",
+			`{"retry_after":-1}`, namesAsWritten | bodyBreaksOff},
 		{"Content-Length: 5\nTransfer-Encoding: chunked\n: \nno colon", "\x00\xff", bodyNeverEnds | hideAndAuthorize},
 	} {
 		f.Add(429, seed.header, []byte(seed.body), uint8(200), seed.choice)

@@ -96,8 +96,8 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked,
 		"WithHosts must not be asked about Discord's hosts")
 
-	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(host string) (string, bool) {
-		return map[string]string{"[2001:db8::1]": "one"}[host], host != "example.com"
+	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(h string) (string, bool) {
+		return map[string]string{"[2001:db8::1]": "one"}[h], h != "example.com"
 	})), "the proxy forwards to Discord")
 	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)),
 		"the later one counts")
@@ -132,13 +132,14 @@ func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 		url  url.URL
 		want string // method and path of the route; empty: no route
 	}{
-		"path":            {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
-		"encoded":         {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},
-		"opaque, a path":  {url.URL{Opaque: path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
-		"with a host":     {url.URL{Opaque: "//discord.com" + path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
-		"another host":    {url.URL{Opaque: "//example.com/api/v10/channels/1"}, "PUT /channels/1"},
-		"a host alone":    {url.URL{Opaque: "//discord.com"}, "PUT /"},
-		"a whole URL":     {url.URL{Opaque: "https://discord.com" + path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"path":           {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
+		"encoded":        {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},
+		"opaque, a path": {url.URL{Opaque: path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"with a host":    {url.URL{Opaque: "//discord.com" + path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"another host":   {url.URL{Opaque: "//example.com/api/v10/channels/1"}, "PUT /channels/1"},
+		"a host alone":   {url.URL{Opaque: "//discord.com"}, "PUT /"},
+		"a whole URL": {url.URL{Opaque: "https://discord.com" + path},
+			"PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
 		"before the path": {url.URL{Opaque: "/api/v10/channels/1", Path: "/api/v10/channels/2"}, "PUT /channels/1"},
 		"with a query":    {url.URL{Opaque: "/api/v10/channels/1?a=/b"}, "PUT /channels/1"},
 		"no path":         {url.URL{Opaque: "channels/1"}, ""},

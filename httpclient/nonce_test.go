@@ -27,20 +27,27 @@ func nonceOf(t *testing.T, body string) (nonce string, rest map[string]any) {
 	return nonce, rest
 }
 
+// setting returns a change of a request that sets a header.
+func setting(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
 func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 	const hello = `{"content":"hello","nested":{"nonce":"inner"}}`
+	const size = int64(len(hello))
+	ofUnknownLength := func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1) }
 	type story struct {
 		body   string
 		change func(*http.Request)
 	}
 	inBubbles(t, map[string]story{
 		"by GetBody":              {hello, func(*http.Request) {}},
-		"kept in memory":          {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), int64(len(hello))) }},
-		"of unknown length":       {hello, func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1) }},
+		"kept in memory":          {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), size) }},
+		"of unknown length":       {hello, ofUnknownLength},
 		"empty":                   {" \n{ }", func(*http.Request) {}},
 		"no content type":         {hello, func(r *http.Request) { r.Header.Del("Content-Type") }},
-		"content type in full":    {hello, func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }},
-		"content type plain text": {hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "identity") }},
+		"content type in full":    {hello, setting("Content-Type", "application/json; charset=utf-8")},
+		"content type plain text": {hello, setting("Content-Encoding", "identity")},
 	}, func(t *testing.T, c story) {
 		below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
 			answer(http.StatusOK, ""))
@@ -49,7 +56,8 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 		var bodies ledger
 		r.Body = bodies.open(r.Body)
 		length, header := r.ContentLength, r.Header.Clone()
-		assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Nonce: true})), r))
+		transport := newTransport(t, below, httpclient.WithAttempts(httpclient.Attempts{Nonce: true}))
+		assertStatus(t, http.StatusOK, send(transport, r))
 		sent := below.requests()
 		require.Len(t, sent, 4)
 		nonce, rest := nonceOf(t, sent[0].body)
@@ -91,6 +99,7 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 	w := multipart.NewWriter(&form)
 	require.NoError(t, w.WriteField("payload_json", hello))
 	require.NoError(t, w.Close())
+	once := func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }
 	type story struct {
 		path, body string
 		change     func(*http.Request)
@@ -107,14 +116,14 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 		"not JSON":              {messages, `{"content":`, nil, nonce},
 		"two objects":           {messages, hello + hello, nil, nonce},
 		"no body":               {messages, "", nil, nonce},
-		"another type":          {messages, hello, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, nonce},
-		"a form":                {messages, form.String(), func(r *http.Request) { r.Header.Set("Content-Type", w.FormDataContentType()) }, nonce},
-		"encoded":               {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") }, nonce},
-		"unknown encoding":      {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "br") }, nonce},
+		"another type":          {messages, hello, setting("Content-Type", "text/plain"), nonce},
+		"a form":                {messages, form.String(), setting("Content-Type", w.FormDataContentType()), nonce},
+		"encoded":               {messages, hello, setting("Content-Encoding", "gzip"), nonce},
+		"unknown encoding":      {messages, hello, setting("Content-Encoding", "br"), nonce},
 		"trailers":              {messages, hello, func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, nonce},
 		"large":                 {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
 		"large, mostly spaces":  {messages, hello + strings.Repeat(" ", 1<<20), nil, nonce},
-		"sent once":             {messages, hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }, nonce},
+		"sent once":             {messages, hello, once, nonce},
 		"no room":               {messages, hello, nil, append(nonce, allBodies(int64(len(hello)+10)))},
 		"the edit of a message": {messages + "/2", hello, func(r *http.Request) { r.Method = http.MethodPatch }, nonce},
 		"another route":         {"/api/v10/channels/1/threads", hello, nil, nonce},

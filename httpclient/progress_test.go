@@ -22,7 +22,8 @@ import (
 
 func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 	t.Parallel()
-	for pause, ok := range map[time.Duration]bool{httpclient.DefaultAttemptTimeout - time.Second: true, httpclient.DefaultAttemptTimeout + time.Second: false} {
+	const limit = httpclient.DefaultAttemptTimeout
+	for pause, ok := range map[time.Duration]bool{limit - time.Second: true, limit + time.Second: false} {
 		inBubble(t, pause.String(), func(t *testing.T) {
 			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				for range 10 {
@@ -223,7 +224,7 @@ func swallow(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard
 // own read from the source. So the transport must end that read, or give up the attempt if nothing ends the read.
 func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	t.Parallel()
-	const never = time.Duration(-1)
+	const never, usual = time.Duration(-1), httpclient.DefaultAttemptTimeout
 	for name, c := range map[string]struct {
 		bytes, length      int
 		getBody            bool
@@ -231,14 +232,14 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 		deadline, cancelAt time.Duration // when the context ends
 		ends               time.Duration
 	}{
-		"a stream, at its deadline":                  {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, 5 * time.Second, never, 5 * time.Second},
-		"a stream, at its deadline, without timeout": {2 << 20, -1, false, never, 5 * time.Second, never, 5 * time.Second},
-		"a stream, when it is cancelled":             {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, never, 5 * time.Second, 5 * time.Second},
-		"a stream, by the attempt's time":            {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, time.Hour, never, httpclient.DefaultAttemptTimeout},
-		"a stream, context without an end":           {2 << 20, -1, false, httpclient.DefaultAttemptTimeout, never, never, httpclient.DefaultAttemptTimeout},
-		"a small body, at its deadline":              {0, 100, true, httpclient.DefaultAttemptTimeout, 5 * time.Second, never, 5 * time.Second},
-		"a small body, by the attempt's time":        {0, 100, true, httpclient.DefaultAttemptTimeout, time.Hour, never, httpclient.DefaultAttemptTimeout},
-		"a large body that could be sent once":       {2 << 20, 3 << 20, false, httpclient.DefaultAttemptTimeout, 5 * time.Second, never, 5 * time.Second},
+		"a stream, at its deadline":             {2 << 20, -1, false, usual, 5 * time.Second, never, 5 * time.Second},
+		"a stream, at its deadline, no timeout": {2 << 20, -1, false, never, 5 * time.Second, never, 5 * time.Second},
+		"a stream, when it is cancelled":        {2 << 20, -1, false, usual, never, 5 * time.Second, 5 * time.Second},
+		"a stream, by the attempt's time":       {2 << 20, -1, false, usual, time.Hour, never, usual},
+		"a stream, context without an end":      {2 << 20, -1, false, usual, never, never, usual},
+		"a small body, at its deadline":         {0, 100, true, usual, 5 * time.Second, never, 5 * time.Second},
+		"a small body, by the attempt's time":   {0, 100, true, usual, time.Hour, never, usual},
+		"a large body that could be sent once":  {2 << 20, 3 << 20, false, usual, 5 * time.Second, never, 5 * time.Second},
 	} {
 		for _, kind := range []string{"that Close wakes", "that nothing wakes", "whose Close blocks"} {
 			inBubble(t, name+", "+kind, func(t *testing.T) {
@@ -349,8 +350,10 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
 		sources := newDeaf(t)
 		for name, change := range map[string]func(*http.Request){
-			"large":                  func(r *http.Request) { r.ContentLength = 2 << 20 },
-			"with GetBody":           func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return sources.after(0), nil } },
+			"large": func(r *http.Request) { r.ContentLength = 2 << 20 },
+			"with GetBody": func(r *http.Request) {
+				r.GetBody = func() (io.ReadCloser, error) { return sources.after(0), nil }
+			},
 			"longer than its length": func(r *http.Request) { r.ContentLength = 5 },
 			"longer than the bound":  func(r *http.Request) { r.Body = sources.after(2 << 20) },
 			"with an invalid path":   func(r *http.Request) { r.URL.Path = "/a/../b" },

@@ -121,11 +121,12 @@ func TestRedactKeepsWhatIsNoSecret(t *testing.T) {
 
 func TestRedactHidesSecretsOfURLs(t *testing.T) {
 	t.Parallel()
+	const api = "https://discord.com/api"
 	at := func(address string) error { return &url.Error{Op: "Post", URL: address, Err: io.EOF} }
 	for want, err := range map[string]error{
-		`Post "https://discord.com/api/v10/webhooks/1/…": EOF`:        at("https://discord.com/api/v10/webhooks/1/SeCrEt"),
-		`Post "https://discord.com/api/v10/webhooks/2/…?…": EOF`:      at("https://discord.com/api/v10/webhooks/2/SeCrEt?wait=true#SeCrEt"),
-		`Post "https://discord.com/api/webhooks/3/…/messages/4": EOF`: at("https://discord.com/api/webhooks/3/SeCrEt/messages/4"),
+		`Post "https://discord.com/api/v10/webhooks/1/…": EOF`:        at(api + "/v10/webhooks/1/SeCrEt"),
+		`Post "https://discord.com/api/v10/webhooks/2/…?…": EOF`:      at(api + "/v10/webhooks/2/SeCrEt?wait=true#SeCrEt"),
+		`Post "https://discord.com/api/webhooks/3/…/messages/4": EOF`: at(api + "/webhooks/3/SeCrEt/messages/4"),
 		`Post "https://discord.com/api/v10/interactions/5/…/callback": EOF`: at(
 			"https://user:SeCrEt@discord.com/api/v10/interactions/5/" + replySecret + "/callback"),
 		`Post "http://localhost:8080/discord/%77ebhooks/6/…": EOF`: at("http://localhost:8080/discord/%77ebhooks/6/%53eCrEt"),

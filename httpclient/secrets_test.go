@@ -84,8 +84,9 @@ func TestNoErrorContainsAToken(t *testing.T) {
 			answer: refusal429(`{"retry_after":4000}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
 			want:   (*ratelimits.TooLongError)(nil),
 		},
-		"edge":         {answer: answer(http.StatusTooManyRequests, "<html>"), want: (*ratelimits.EdgeError)(nil)},
-		"edge, a time": {answer: answer(http.StatusTooManyRequests, "<html>", "Retry-After: 4000"), want: (*ratelimits.TooLongError)(nil)},
+		"edge": {answer: answer(http.StatusTooManyRequests, "<html>"), want: (*ratelimits.EdgeError)(nil)},
+		"edge, a time": {answer: answer(http.StatusTooManyRequests, "<html>", "Retry-After: 4000"),
+			want: (*ratelimits.TooLongError)(nil)},
 		"path": {
 			answer: answer(http.StatusOK, ""),
 			change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"/../"+webhookSecret, "" },

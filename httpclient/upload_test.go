@@ -46,7 +46,8 @@ func (c closers) Close() error {
 // timeout, the upload must go on; otherwise the attempt must time out.
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
-	for consent, ok := range map[time.Duration]bool{httpclient.DefaultAttemptTimeout - 2*time.Second: true, httpclient.DefaultAttemptTimeout + time.Second: false} {
+	const limit = httpclient.DefaultAttemptTimeout
+	for consent, ok := range map[time.Duration]bool{limit - 2*time.Second: true, limit + time.Second: false} {
 		inBubble(t, consent.String(), func(t *testing.T) {
 			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(consent)

@@ -61,7 +61,7 @@ func ExampleThrottle() {
 // ExampleTooLongError shows how a caller learns when to try again.
 func ExampleTooLongError() {
 	var err error = &ratelimits.TooLongError{
-		Route: "POST /channels/{channel_id}/messages",
+		Route: "GET /users/@me",
 		Wait:  20 * time.Second, Max: 10 * time.Second, Limit: 5, Period: 5 * time.Second,
 	}
 	var tooLong *ratelimits.TooLongError
@@ -71,5 +71,5 @@ func ExampleTooLongError() {
 	fmt.Println(err)
 	// Output:
 	// again in 20s
-	// rate limit too long: POST /channels/{channel_id}/messages would wait 20s (5 requests per 5s), longer than the 10s that it may wait
+	// rate limit too long: GET /users/@me would wait 20s (5 requests per 5s), longer than the 10s that it may wait
 }

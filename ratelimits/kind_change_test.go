@@ -67,7 +67,7 @@ func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHeals(t *testing.T) {
 
 func (s *served) sentNoneAfterTheFirstRefusal(limit int, at time.Duration) {
 	for _, event := range s.World.Refusals() {
-		require.LessOrEqual(s.T, event.SentAt.Sub(s.Start), s.Refusals[0], "limit %d, at %v: sent after the first 429", limit, at)
+		require.LessOrEqual(s.T, event.SentAt.Sub(s.Start), s.Refusals[0], "limit %d, at %v: after the first 429", limit, at)
 	}
 }
 

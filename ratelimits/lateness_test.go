@@ -426,7 +426,7 @@ func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
 // its place. The response to that other request names a reset that has passed.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	t.Parallel()
-	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {
+	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "later than announced": second + 25*ms} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t)

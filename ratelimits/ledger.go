@@ -153,8 +153,8 @@ func (m *manyCharges) insert(i int, c *charge) {
 }
 
 // beside returns a charge next to the i-th position that expires within the duration about of c, nil if there is none.
-// It prefers the one that expires after c, because joining the other one makes that one expire later. (A slow request may
-// expire much later than its neighbour although both may expire early.)
+// It prefers the one that expires after c, because joining the other one makes that one expire later. (A slow request
+// may expire much later than its neighbour although both may expire early.)
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) && list[i].reset.high-c.reset.high <= about {
 		return &list[i]

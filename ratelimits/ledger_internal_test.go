@@ -64,7 +64,7 @@ func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 			now += time.Duration(random.Int64N(int64(40 * time.Microsecond)))
 			switch random.IntN(300) {
 			case 0:
-				now += time.Duration(random.Int64N(int64(30 * time.Millisecond))) // the client was stopped, but reset-after stays the same
+				now += time.Duration(random.Int64N(int64(30 * time.Millisecond))) // the client was stopped: the same reset-after
 			case 1:
 				after = 24*time.Hour - now.Truncate(time.Millisecond)
 			}

@@ -42,7 +42,7 @@ func TestNumbersThatMakeNoSenseAreAbsent(t *testing.T) {
 		want   Response
 	}{
 		"no headers":                {nil, Response{}},
-		"nine digits and more":      {limited("1000000000", "00000000000000000009", "1"), says(1_000_000_000, 9, time.Second)},
+		"nine digits and more":      {limited("1000000000", "00000000000000000009", "1"), says(1e9, 9, time.Second)},
 		"beyond 31 bits":            {limited("5", "2147483648", "1"), Response{}},
 		"signs":                     {limited("+5", "-0", "1"), says(5, 0, time.Second)},
 		"decimal counts":            {limited("5.0", "3.0", "60.0"), says(5, 3, time.Minute)},
@@ -91,6 +91,7 @@ func TestNoPlainSuccessAsksToWait(t *testing.T) {
 
 func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 	t.Parallel()
+	const far = `{"retry_after": 1163.5}`
 	for name, c := range map[string]struct {
 		header, body string
 		scopeless    bool
@@ -99,8 +100,8 @@ func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 	}{
 		"header is the body rounded up":      {header: "1", body: `{"retry_after": 0.661}`, want: 661 * ms},
 		"body is a whole second":             {header: "2", body: `{"retry_after": 2}`, want: 2 * time.Second},
-		"body far beyond the header":         {header: "1", body: `{"retry_after": 1163.5}`, want: 1163*time.Second + 500*ms},
-		"the same from another server":       {header: "1", body: `{"retry_after": 1163.5}`, scopeless: true, want: time.Second},
+		"body far beyond the header":         {header: "1", body: far, want: 1163*time.Second + 500*ms},
+		"the same from another server":       {header: "1", body: far, scopeless: true, want: time.Second},
 		"a little beyond the header":         {header: "1", body: `{"retry_after": 1.9}`, want: 1900 * ms},
 		"the same in milliseconds":           {header: "0.002", body: `{"retry_after": 1.9}`, want: 2 * ms},
 		"a little beyond, no scope":          {header: "1", body: `{"retry_after": 1.3}`, scopeless: true, want: 1300 * ms},
@@ -146,7 +147,7 @@ func TestRefusalsAreSortedIntoClasses(t *testing.T) {
 	threeSeconds := func(reset string) http.Header {
 		return limited("5", "0", reset, "X-RateLimit-Scope", "user", "Retry-After", "3")
 	}
-	const html = "text/html; charset=UTF-8"
+	typed := func(t string, more ...string) http.Header { return header(append(more, "Content-Type", t)...) }
 	scope := func(s string, more ...string) http.Header {
 		return limited("5", "0", "1", append(more, "X-RateLimit-Scope", s)...)
 	}
@@ -155,27 +156,27 @@ func TestRefusalsAreSortedIntoClasses(t *testing.T) {
 		body   string
 		want   Class
 	}{
-		"user":                               {scope("user"), api, ClassUser},
-		"shared":                             {limited("5", "4", "1", "X-RateLimit-Scope", "shared"), api, ClassShared},
-		"sub-limit: the bucket has room":     {limited("5", "4", "1", "X-RateLimit-Scope", "user"), api, ClassSubLimit},
-		"sub-limit: the wait is longer":      {scope("user", "Retry-After", "600"), long, ClassSubLimit},
-		"user: the header is rounded up":     {threeSeconds("2.001"), "{}", ClassUser},
-		"user: reset-after is rounded down":  {threeSeconds("1.999"), "{}", ClassUser},
-		"sub-limit: not due to rounding":     {threeSeconds("1.998"), "{}", ClassSubLimit},
-		"room without scope":                 {limited("5", "4", "1"), api, ClassUser},
-		"a longer wait without scope":        {limited("5", "0", "1", "Retry-After", "600"), long, ClassUser},
-		"global by header":                   {header("X-RateLimit-Global", "true"), api, ClassGlobal},
-		"global by scope":                    {header("X-RateLimit-Scope", "global"), api, ClassGlobal},
-		"global by body":                     {header("Via", "1.1 google"), `{"retry_after": 1, "global": true}`, ClassGlobal},
-		"user without scope":                 {limited("5", "0", "1"), api, ClassUser},
-		"no headers, Discord's body":         {nil, api, ClassUser},
-		"no headers, no body":                {nil, "", ClassEdge},
-		"no body, through Discord's proxy":   {header("Via", "1.1 google", "Retry-After", "1"), "", ClassUser},
-		"no body, no proxy":                  {header("Retry-After", "1"), "", ClassEdge},
-		"page of HTML":                       {header("Content-Type", html), "<!DOCTYPE html>error 1015", ClassEdge},
-		"HTML with the wrong type and a Via": {header("Content-Type", "text/plain", "Via", "1.1 google"), " <html>", ClassEdge},
-		"static JSON":                        {header("Content-Type", "application/json"), `{"message": "blocked", "code": 0}`, ClassEdge},
-		"broken JSON with a scope":           {scope("user"), `{"retry_af`, ClassUser},
+		"user":                              {scope("user"), api, ClassUser},
+		"shared":                            {limited("5", "4", "1", "X-RateLimit-Scope", "shared"), api, ClassShared},
+		"sub-limit: the bucket has room":    {limited("5", "4", "1", "X-RateLimit-Scope", "user"), api, ClassSubLimit},
+		"sub-limit: the wait is longer":     {scope("user", "Retry-After", "600"), long, ClassSubLimit},
+		"user: the header is rounded up":    {threeSeconds("2.001"), "{}", ClassUser},
+		"user: reset-after is rounded down": {threeSeconds("1.999"), "{}", ClassUser},
+		"sub-limit: not due to rounding":    {threeSeconds("1.998"), "{}", ClassSubLimit},
+		"room without scope":                {limited("5", "4", "1"), api, ClassUser},
+		"a longer wait without scope":       {limited("5", "0", "1", "Retry-After", "600"), long, ClassUser},
+		"global by header":                  {header("X-RateLimit-Global", "true"), api, ClassGlobal},
+		"global by scope":                   {header("X-RateLimit-Scope", "global"), api, ClassGlobal},
+		"global by body":                    {header("Via", "1.1 google"), `{"retry_after": 1, "global": true}`, ClassGlobal},
+		"user without scope":                {limited("5", "0", "1"), api, ClassUser},
+		"no headers, Discord's body":        {nil, api, ClassUser},
+		"no headers, no body":               {nil, "", ClassEdge},
+		"no body, through Discord's proxy":  {header("Via", "1.1 google", "Retry-After", "1"), "", ClassUser},
+		"no body, no proxy":                 {header("Retry-After", "1"), "", ClassEdge},
+		"page of HTML":                      {typed("text/html; charset=UTF-8"), "<!DOCTYPE html>error 1015", ClassEdge},
+		"HTML of the wrong type with a Via": {typed("text/plain", "Via", "1.1 google"), " <html>", ClassEdge},
+		"static JSON":                       {typed("application/json"), `{"message": "blocked", "code": 0}`, ClassEdge},
+		"broken JSON with a scope":          {scope("user"), `{"retry_af`, ClassUser},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +222,7 @@ func retryDate(until string, more ...string) http.Header {
 // Both dates are cut to whole seconds, so the wait may be up to a second longer than their difference.
 func TestRetryAfterAsADateIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	t.Parallel()
-	const s, absent = time.Second, -1
+	const s, absent, later = time.Second, -1, "Tue, 02 Aug 2016 21:24:03 GMT"
 	full := limited("5", "0", "2.1", "X-RateLimit-Scope", "user", "Retry-After", soon, "Date", date)
 	for name, c := range map[string]struct {
 		status int
@@ -231,7 +232,7 @@ func TestRetryAfterAsADateIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 		class  Class
 	}{
 		"429":            {429, retryDate(soon), "{}", 4 * s, ClassEdge},
-		"edge":           {429, retryDate("Tue, 02 Aug 2016 21:24:03 GMT", "Content-Type", "text/html"), "<html>", 21 * s, ClassEdge},
+		"edge":           {429, retryDate(later, "Content-Type", "text/html"), "<html>", 21 * s, ClassEdge},
 		"older form":     {429, retryDate("Tuesday, 02-Aug-16 21:23:46 GMT"), "", 4 * s, ClassEdge},
 		"oldest form":    {429, retryDate("Tue Aug  2 21:23:46 2016"), "", 4 * s, ClassEdge},
 		"error":          {503, retryDate(soon), "", 4 * s, ClassOK},
@@ -269,6 +270,7 @@ func resetAlone(reset string, more ...string) http.Header {
 // The constant date is 1470173023 in seconds since 1970.
 func TestResetAloneIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	t.Parallel()
+	const s, resetAfter = time.Second, "X-RateLimit-Reset-After"
 	lower := http.Header{
 		"x-ratelimit-limit": {"5"}, "x-ratelimit-remaining": {"3"}, "x-ratelimit-reset": {"1470173028.25"}, "date": {date},
 	}
@@ -277,19 +279,19 @@ func TestResetAloneIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 		after, rounding time.Duration
 		absent          bool
 	}{
-		"decimals":         {header: resetAlone("1470173028.250", "Date", date), after: 5250 * ms, rounding: time.Second},
-		"whole seconds":    {header: resetAlone("1470173028", "Date", date), after: 6 * time.Second, rounding: 3 * time.Second},
-		"an hour":          {header: resetAlone("1470176623", "Date", date), after: time.Hour + time.Second, rounding: 3 * time.Second},
-		"over":             {header: resetAlone("1470173020.5", "Date", date), rounding: time.Second},
-		"Reset-After":      {header: resetAlone("1470173028.250", "Date", date, "X-RateLimit-Reset-After", "2.5"), after: 2500 * ms},
-		"other case":       {header: lower, after: 5250 * ms, rounding: time.Second},
+		"decimals":         {header: resetAlone("1470173028.250", "Date", date), after: 5250 * ms, rounding: s},
+		"whole seconds":    {header: resetAlone("1470173028", "Date", date), after: 6 * s, rounding: 3 * s},
+		"an hour":          {header: resetAlone("1470176623", "Date", date), after: time.Hour + s, rounding: 3 * s},
+		"over":             {header: resetAlone("1470173020.5", "Date", date), rounding: s},
+		"Reset-After":      {header: resetAlone("1470173028.250", "Date", date, resetAfter, "2.5"), after: 2500 * ms},
+		"other case":       {header: lower, after: 5250 * ms, rounding: s},
 		"without Date":     {header: resetAlone("1470173028.250"), absent: true},
 		"Date is garbage":  {header: resetAlone("1470173028.250", "Date", "now"), absent: true},
 		"Reset is garbage": {header: resetAlone("soon", "Date", date), absent: true},
 		"seconds to wait":  {header: resetAlone("5", "Date", date), absent: true},
 		"milliseconds":     {header: resetAlone("1470173028250", "Date", date), absent: true},
 		"beyond a week":    {header: resetAlone("1470777824.5", "Date", date), absent: true},
-		"bad Reset-After":  {header: resetAlone("1470173028.250", "Date", date, "X-RateLimit-Reset-After", "NaN"), absent: true},
+		"bad Reset-After":  {header: resetAlone("1470173028.250", "Date", date, resetAfter, "NaN"), absent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

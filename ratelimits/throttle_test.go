@@ -70,7 +70,8 @@ func TestTooLongErrorSaysWhatIsWaitedFor(t *testing.T) {
 		want string
 	}{
 		{TooLongError{Limit: 5, Period: time.Second}, "(5 requests per 1s)"},
-		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second}, "for its bucket, which is used up (5 requests per 1s)"},
+		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second},
+			"for its bucket, which is used up (5 requests per 1s)"},
 		{TooLongError{Class: ClassShared}, "for a limit of the resource, which is used up"},
 		{TooLongError{Class: ClassSubLimit}, "for a hidden limit, which is used up"},
 		{TooLongError{Declared: "webhook"}, "for the declared limit \"webhook\""},
@@ -79,6 +80,7 @@ func TestTooLongErrorSaysWhatIsWaitedFor(t *testing.T) {
 		{TooLongError{Global: true, Class: ClassEdge}, "because the edge (Cloudflare) has refused this address"},
 	} {
 		c.err.Route, c.err.Wait, c.err.Max = "GET /gateway", 3*time.Second, 2*time.Second
-		assert.EqualError(t, &c.err, "rate limit too long: GET /gateway would wait 3s "+c.want+", longer than the 2s that it may wait")
+		assert.EqualError(t, &c.err,
+			"rate limit too long: GET /gateway would wait 3s "+c.want+", longer than the 2s that it may wait")
 	}
 }

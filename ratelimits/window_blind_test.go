@@ -199,7 +199,7 @@ func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	for i := range 3 {
 		b.exchange(0, ok(5, 4-i, second))
 	}
-	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: another client has sent one of the two requests
+	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: another client sent one of the two requests
 	now := second + 10*ms
 	p := b.burst(now, 3)
 	b.Lost(now+ms, p[0])

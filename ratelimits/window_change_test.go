@@ -74,7 +74,7 @@ func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	b := known(t, 10, 10*second)
 	permits := b.many(second, 3)
-	b.Report(second+10*ms, permits[0], ok(10, 4, 9*second)) // counts at least two of our requests, and four of other clients
+	b.Report(second+10*ms, permits[0], ok(10, 4, 9*second)) // counts at least two of our requests, four of other clients
 	b.left(second+10*ms, 2)
 }
 

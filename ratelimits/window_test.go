@@ -236,7 +236,7 @@ func TestAnswersOfOneWindowNarrowItsEnd(t *testing.T) {
 	b.Report(500*ms, b.send(200*ms), ok(5, 2, 760*ms))
 	b.Report(560*ms, b.send(510*ms), ok(5, 1, 455*ms))
 	b.send(600 * ms)
-	b.closedUntil(600*ms, second+rounding) // the two requests of fixed, answered without latency, name the end most precisely
+	b.closedUntil(600*ms, second+rounding) // the two requests of fixed, answered without latency, name the end best
 }
 
 func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {

@@ -51,11 +51,11 @@ func ExampleRoute_Compile() {
 	}
 	fmt.Println(compiled)
 
-	_, err = routes.AddMyMessageReaction.Compile("81384788765712384")
+	_, err = routes.GetMessage.Compile("81384788765712384")
 	fmt.Println(err)
 	// Output:
 	// PUT /channels/81384788765712384/messages/1103049420993970196/reactions/%F0%9F%94%A5/@me
-	// routes: PUT /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me: missing parameter message_id: got 1 parameters, expected 3
+	// routes: GET /channels/{channel_id}/messages/{message_id}: missing parameter message_id: got 1 parameters, expected 2
 }
 
 // ExampleCompiledRoute_String shows that the token in a path is not printed.

@@ -50,7 +50,8 @@ func compare(ctx context.Context, o options, progress io.Writer) (*report.Report
 // overview returns a table with a row for each contender and a column for each scenario that was run. A contender that
 // failed has no sum of 429s, because not all were counted.
 func overview(o options, all [][]result) report.Table {
-	t := report.Table{Title: "Ideal time as a share of the time taken (and the number of 429s)", Columns: []report.Column{{Name: "contender", Left: true}}}
+	t := report.Table{Title: "Ideal time as a share of the time taken (and the number of 429s)",
+		Columns: []report.Column{{Name: "contender", Left: true}}}
 	for _, s := range o.scenarios[:len(all[0])] {
 		t.Columns = append(t.Columns, report.Column{Name: s.name})
 	}
@@ -128,15 +129,18 @@ func table(s scenario, results []result) report.Table {
 	t := report.Table{Key: "scenarios." + s.name, Columns: []report.Column{
 		{Name: "contender", Key: "contender", Left: true}, {Key: "calls"}, {Key: "given_up"}, {Name: "calls ok", Key: "ok"},
 		{Key: "failed"}, {Key: "never_ended"}, {Key: "error"}, {Key: "late_seconds"}, {Key: "note"}, {Key: "ideal_seconds"},
-		{Name: "of the ideal", Key: "efficiency"}, {Name: "time", Key: "seconds"}, {Name: "429s", Key: "refused"}, {Name: "avoidable", Key: "avoidable"},
-		{Name: "queued p50", Key: "queued_seconds.median"}, {Name: "p99", Key: "queued_seconds.p99"},
+		{Name: "of the ideal", Key: "efficiency"}, {Name: "time", Key: "seconds"}, {Name: "429s", Key: "refused"},
+		{Name: "avoidable", Key: "avoidable"}, {Name: "queued p50", Key: "queued_seconds.median"},
+		{Name: "p99", Key: "queued_seconds.p99"},
 		{Name: "in flight", Key: "largest_in_flight"}, {Name: "remarks", Left: true},
 	}}
 	for _, r := range results {
 		t.Title = fmt.Sprintf("%s: %s; %d calls, ideal %v", s.name, s.about, r.Calls, report.Time(r.Ideal))
 		row := []report.Value{
-			report.Text(r.Contender), report.Count(r.Calls), report.Count(r.GivenUp), report.Count(r.OK).As(fmt.Sprintf("%d/%d", r.OK, r.wanted())),
-			report.Count(r.Failed), report.Count(r.NeverEnded), report.Text(r.Error), report.Time(r.Late), report.Text(r.Note), report.Time(r.Ideal),
+			report.Text(r.Contender), report.Count(r.Calls), report.Count(r.GivenUp),
+			report.Count(r.OK).As(fmt.Sprintf("%d/%d", r.OK, r.wanted())),
+			report.Count(r.Failed), report.Count(r.NeverEnded), report.Text(r.Error), report.Time(r.Late),
+			report.Text(r.Note), report.Time(r.Ideal),
 			report.Efficiency(r.efficiency(), 0), report.Time(r.Took), report.ByClass(r.Refused), report.ByClass(r.Avoidable),
 			report.Time(r.Queued.Median), report.Time(r.Queued.P99),
 			report.Count(r.LargestInFlight), report.Text(r.remarks()),

@@ -96,7 +96,8 @@ func TestConfiguredLimitersCountByRouteAndChannelAndAll(t *testing.T) {
 	}
 	assert.Zero(t, took(t, repeated(1, 5, send, edit)...), "two routes")
 	assert.Zero(t, took(t, repeated(10, 5, send)...), "ten channels, and all that goes in a second")
-	assert.InDelta(t, 20*time.Millisecond, took(t, repeated(51, 1, send)...), float64(time.Millisecond), "one more than goes in a second")
+	assert.InDelta(t, 20*time.Millisecond, took(t, repeated(51, 1, send)...), float64(time.Millisecond),
+		"one more than goes in a second")
 	uploads := append(repeated(1, 5, send), repeated(1, 1, upload)...)
 	assert.InDelta(t, 2*time.Second, took(t, uploads...), float64(time.Millisecond), "uploads are messages")
 	assert.Zero(t, took(t, repeated(200, 1, reply)...), "no limit at all")

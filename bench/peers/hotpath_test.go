@@ -121,7 +121,8 @@ func discordgoCycle(_ testing.TB, n int) cycle {
 }
 
 func disgoCycle(tb testing.TB, n int) cycle {
-	limiter := rest.NewRateLimiter(rest.WithRateLimiterLogger(slog.New(slog.DiscardHandler)), rest.WithCleanupInterval(time.Hour))
+	quiet := rest.WithRateLimiterLogger(slog.New(slog.DiscardHandler))
+	limiter := rest.NewRateLimiter(quiet, rest.WithCleanupInterval(time.Hour))
 	known := make([]*rest.CompiledEndpoint, n)
 	for i := range known {
 		known[i] = rest.CreateMessage.Compile(nil, channelNumber(i))
@@ -151,7 +152,7 @@ func arikawaCycle(_ testing.TB, n int) cycle {
 
 // rateCycle is the reference. It parses nothing, and its configured limits always have room.
 func rateCycle(_ testing.TB, n int) cycle {
-	unlimited := func() *rate.Limiter { return rate.NewLimiter(1e9, 1_000_000_000) } // not rate.Inf, which computes nothing
+	unlimited := func() *rate.Limiter { return rate.NewLimiter(1e9, 1_000_000_000) } // rate.Inf would compute nothing
 	if n == 1 {
 		limiter := unlimited()
 		return func(int) error { return limiter.Wait(context.Background()) }

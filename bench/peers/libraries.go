@@ -51,7 +51,8 @@ func inDiscordgo(session func() *discordgo.Session) caller {
 		case upload:
 			_, err = s.ChannelFileSend(channel, fileName, strings.NewReader(c.content()), with)
 		case reply:
-			err = s.InteractionRespond(&discordgo.Interaction{ID: text(c.interaction()), Token: interactionToken}, &discordgo.InteractionResponse{
+			to := &discordgo.Interaction{ID: text(c.interaction()), Token: interactionToken}
+			err = s.InteractionRespond(to, &discordgo.InteractionResponse{
 				Type: discordgo.InteractionResponseChannelMessageWithSource,
 				Data: &discordgo.InteractionResponseData{Content: c.content()},
 			}, with)
@@ -108,7 +109,8 @@ func inArikawa(client *api.Client) caller {
 			})
 		case reply:
 			err = a.RespondInteraction(arikawa.InteractionID(c.interaction()), interactionToken, api.InteractionResponse{
-				Type: api.MessageInteractionWithSource, Data: &api.InteractionResponseData{Content: option.NewNullableString(c.content())},
+				Type: api.MessageInteractionWithSource,
+				Data: &api.InteractionResponseData{Content: option.NewNullableString(c.content())},
 			})
 		case execute:
 			through := webhook.FromAPI(arikawa.WebhookID(c.channel), webhookToken, a) // with any limiter of a

@@ -88,9 +88,9 @@ type options struct {
 
 const introduction = `Usage: go run . [flags]
 
-Sends the same requests through Ratelight and through other limiters to a simulated Discord on this machine, and compares
-how close each comes to the ideal, its 429s, and calls that never end. Each contender runs in its own process, all of one
-scenario at the same time, one scenario after the other. It takes about a minute and a half.
+Sends the same requests through Ratelight and through other limiters to a simulated Discord on this machine, and
+compares how close each comes to the ideal, its 429s, and calls that never end. Each contender runs in its own process,
+all of one scenario at the same time, one scenario after the other. It takes about a minute and a half.
 
 `
 

@@ -18,8 +18,9 @@ type meter struct {
 	queued []time.Duration // of each request that was sent and not given up
 }
 
-// read returns how long the requests that have ended were held back: from the handover until the first attempt, and from
-// each response until the next attempt. Round trips are not included, nor are requests that were given up or never sent.
+// read returns how long the requests that have ended were held back: from the handover until the first attempt, and
+// from each response until the next attempt. Round trips are not included, nor are requests that were given up or never
+// sent.
 func (m *meter) read() load.Queued {
 	m.mu.Lock()
 	defer m.mu.Unlock()

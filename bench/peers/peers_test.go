@@ -81,7 +81,8 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 	s := scenario{limits: usual}
 	config := s.config(0, 0)
 	config.Rules = append([]discordsim.Rule{
-		refuses(400, 400, `{"code":50035,"errors":{"content":{"_errors":[{"code":"BASE_TYPE_REQUIRED","message":"…"}]}},"message":"Invalid Form Body"}`),
+		refuses(400, 400, `{"code":50035,"message":"Invalid Form Body",`+
+			`"errors":{"content":{"_errors":[{"code":"BASE_TYPE_REQUIRED","message":"…"}]}}}`),
 		refuses(403, 403, `{"message":"Missing Access","code":50001}`),
 		refuses(404, 404, `{"message":"Unknown Channel","code":10003}`),
 	}, config.Rules...)
@@ -93,9 +94,11 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 		with, end := h.start(by, s)
 		defer end()
 		var got []string
-		calls := append(repeated(1, 7, send), repeated(1, 1, edit, remove, react, upload, reply, execute)...) // more than a window
+		calls := append(repeated(1, 7, send), // more than a window
+			repeated(1, 1, edit, remove, react, upload, reply, execute)...)
 		for _, id := range []uint64{400, 403, 404} {
-			calls = append(calls, call{kind: send, channel: id}, call{kind: remove, channel: id}, call{kind: upload, channel: id})
+			calls = append(calls,
+				call{kind: send, channel: id}, call{kind: remove, channel: id}, call{kind: upload, channel: id})
 		}
 		for _, c := range calls {
 			err := with(t.Context(), c)
@@ -185,7 +188,8 @@ func leavesBehind(c contender, s scenario) bool {
 func judge(t *testing.T, c contender, s scenario, tolerance time.Duration) {
 	r, err := measure(t.Context(), c, s, 1, tolerance)
 	require.NoError(t, err)
-	t.Logf("%d of %d ok, %.3f of the ideal, 429s: %v, avoidable: %v %s", r.OK, r.wanted(), r.efficiency(), r.Refused, r.Avoidable, r.remarks())
+	t.Logf("%d of %d ok, %.3f of the ideal, 429s: %v, avoidable: %v %s",
+		r.OK, r.wanted(), r.efficiency(), r.Refused, r.Avoidable, r.remarks())
 	assert.Zero(t, r.NeverEnded, "every call has an outcome")
 	if !c.ratelight {
 		return

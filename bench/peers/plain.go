@@ -71,8 +71,9 @@ func newRequest(ctx context.Context, c call) (*http.Request, error) {
 		contentType = "multipart/form-data; boundary=x"
 	}
 	values := strings.NewReplacer(
-		"{channel}", text(c.channel), "{message}", text(c.message()), "{emoji}", url.PathEscape(emoji), "{webhook.token}", webhookToken,
-		"{interaction}", text(c.interaction()), "{interaction.token}", interactionToken, "{text}", c.content(),
+		"{channel}", text(c.channel), "{message}", text(c.message()), "{emoji}", url.PathEscape(emoji),
+		"{webhook.token}", webhookToken, "{interaction}", text(c.interaction()),
+		"{interaction.token}", interactionToken, "{text}", c.content(),
 	)
 	body := strings.NewReader(values.Replace(to.body))
 	request, err := http.NewRequestWithContext(ctx, to.method, "https://discord.com/api/v10"+values.Replace(to.path), body)
@@ -114,7 +115,8 @@ func evenly(requests int, period time.Duration) *rate.Limiter {
 }
 
 func newConfigured(s scenario, limiter func(int, time.Duration) *rate.Limiter) *configured {
-	return &configured{limits: s.limits, make: limiter, global: limiter(globalRequests, globalPeriod), routes: make(map[string]*rate.Limiter)}
+	global := limiter(globalRequests, globalPeriod)
+	return &configured{limits: s.limits, make: limiter, global: global, routes: make(map[string]*rate.Limiter)}
 }
 
 // wait blocks until a request may be sent. It fails at once if the context would end earlier. It waits for the global

@@ -14,8 +14,8 @@ import (
 // act runs a scenario in a process that acts as asked for.
 func act(t *testing.T, ctx context.Context, as string, limit time.Duration) result {
 	t.Setenv(actVariable, as)
-	mixed := scenarios(true)[2]
-	return apart(ctx, newResult(contender{name: "ratelight"}, mixed, time.Second), mixed, options{quick: true, seed: 3}, limit)
+	s := scenarios(true)[2]
+	return apart(ctx, newResult(contender{name: "ratelight"}, s, time.Second), s, options{quick: true, seed: 3}, limit)
 }
 
 func TestAProcessOfItsOwnMeasures(t *testing.T) {

@@ -38,7 +38,8 @@ func TestCellsAndRemarksSayWhatWentWrong(t *testing.T) {
 		{refused, "0.96 (7)", ""},
 		{failed, "2 fail", "2 failed: status 429"},
 		{result{Calls: 10, OK: 6, NeverEnded: 4, Refused: discordsim.ByClass{User: 1}}, "4 hang (1)", "4 never ended"},
-		{result{Calls: 10, NeverEnded: 10, Note: "crashed: exit status 2: panic: …"}, "failed", "FAILED: crashed: exit status 2: panic: …"},
+		{result{Calls: 10, NeverEnded: 10, Note: "crashed: exit status 2: panic: …"},
+			"failed", "FAILED: crashed: exit status 2: panic: …"},
 		{late, "0.96", "given-up calls end up to 1.5 s late"},
 	} {
 		assert.Equal(t, test.cell, summary(test.r))

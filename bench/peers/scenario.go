@@ -65,12 +65,13 @@ func (k kind) authorized() bool { return k != reply && k != execute }
 
 // endpoints has the method, path and body of each kind of call. Names in braces are replaced by values.
 var endpoints = [kinds]struct{ method, path, body string }{
-	send:    {"POST", "/channels/{channel}/messages", `{"content":"{text}"}`},
-	edit:    {"PATCH", "/channels/{channel}/messages/{message}", `{"content":"{text}"}`},
-	remove:  {"DELETE", "/channels/{channel}/messages/{message}", ""},
-	react:   {"PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", ""},
-	upload:  {"POST", "/channels/{channel}/messages", uploaded},
-	reply:   {"POST", "/interactions/{interaction}/{interaction.token}/callback", `{"type":4,"data":{"content":"{text}"}}`},
+	send:   {"POST", "/channels/{channel}/messages", `{"content":"{text}"}`},
+	edit:   {"PATCH", "/channels/{channel}/messages/{message}", `{"content":"{text}"}`},
+	remove: {"DELETE", "/channels/{channel}/messages/{message}", ""},
+	react:  {"PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", ""},
+	upload: {"POST", "/channels/{channel}/messages", uploaded},
+	reply: {"POST", "/interactions/{interaction}/{interaction.token}/callback",
+		`{"type":4,"data":{"content":"{text}"}}`},
 	execute: {"POST", "/webhooks/{channel}/{webhook.token}", `{"content":"{text}"}`},
 }
 
@@ -78,8 +79,9 @@ const uploaded = "--x\r\nContent-Disposition: form-data; name=f; filename=" + fi
 
 // message has the fields that the libraries require.
 const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","content":"hello","type":0,
-"timestamp":"2026-01-01T00:00:00.000000+00:00","edited_timestamp":null,"tts":false,"pinned":false,"mention_everyone":false,"mentions":[],
-"mention_roles":[],"embeds":[],"attachments":[],"author":{"id":"80351110224678912","username":"bot","discriminator":"0","avatar":null}}`
+"timestamp":"2026-01-01T00:00:00.000000+00:00","edited_timestamp":null,"tts":false,"pinned":false,
+"mention_everyone":false,"mentions":[],"mention_roles":[],"embeds":[],"attachments":[],
+"author":{"id":"80351110224678912","username":"bot","discriminator":"0","avatar":null}}`
 
 const (
 	globalRequests = 50
@@ -119,15 +121,20 @@ func scenarios(quick bool) []scenario {
 	}
 	inOne := func(n int, kinds ...kind) []call { return repeated(1, times(n), kinds...) }
 	return []scenario{
-		{"one-channel", "messages to one channel, 5 in 5 s as at Discord", inOne(25, send), messages(discordsim.Fixed(5, 5*time.Second)), false},
-		{"many-channels", "messages to 40 channels, 5 a second in each and 50 in all", repeated(40, times(10), send), usual, false},
+		{"one-channel", "messages to one channel, 5 in 5 s as at Discord",
+			inOne(25, send), messages(discordsim.Fixed(5, 5*time.Second)), false},
+		{"many-channels", "messages to 40 channels, 5 a second in each and 50 in all",
+			repeated(40, times(10), send), usual, false},
 		{"mixed", "all seven kinds of calls, on 3 channels", slices.Concat(
 			repeated(3, times(10), send, edit), repeated(3, times(5), upload, remove, react, reply, execute),
 		), usual, false},
 		// The number of calls is no multiple of 5: otherwise the loss of one place would cost a whole window.
-		{"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second", inOne(19, send, edit), usual, true},
-		{"sliding", "messages to one channel; each takes 1 of 5 places for 1 s", inOne(40, send), messages(discordsim.Sliding(5, time.Second)), false},
-		{"leaky", "messages to one channel; 1 of 5 places is free every 0.2 s", inOne(40, send), messages(discordsim.Leaky(5, time.Second)), false},
+		{"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second",
+			inOne(19, send, edit), usual, true},
+		{"sliding", "messages to one channel; each takes 1 of 5 places for 1 s",
+			inOne(40, send), messages(discordsim.Sliding(5, time.Second)), false},
+		{"leaky", "messages to one channel; 1 of 5 places is free every 0.2 s",
+			inOne(40, send), messages(discordsim.Leaky(5, time.Second)), false},
 		{
 			"given-up", "messages to one channel with a limit of 5 in 3 s; callers cancel some others after 1 s",
 			givenUp(times(20)), messages(discordsim.Fixed(5, 3*time.Second)), false,
@@ -183,7 +190,8 @@ func (s scenario) config(seed uint64, tolerance time.Duration) discordsim.Config
 		Seed:      seed,
 	}
 	for k, route := range endpoints {
-		rule := discordsim.Rule{Method: route.method, Path: route.path, Hash: s.hash(kind(k)), Quota: s.limits[k], Body: message}
+		hash := s.hash(kind(k))
+		rule := discordsim.Rule{Method: route.method, Path: route.path, Hash: hash, Quota: s.limits[k], Body: message}
 		if route.method == "PUT" || route.method == "DELETE" || kind(k) == reply {
 			rule.Status = 204
 		}

@@ -31,15 +31,20 @@ func main() {
 
 func program() command.Program {
 	return command.Program{Name: "share", Grammar: new(shareCommand), Kong: []kong.Option{
-		kong.Description("Judges processes that share their limits through a Redis or Valkey server, which it starts. All scenarios take 70 s."),
+		kong.Description("Judges processes that share their limits through a Redis or Valkey server, which it starts. " +
+			"All scenarios take 70 s."),
+		kong.Vars{
+			"about_names":     "Scenarios to run, all of them without a name: one-bucket, own-buckets, foreign-traffic.",
+			"about_processes": "Number of processes to start, which share limits through a Redis or Valkey server.",
+		},
 	}}
 }
 
 // shareCommand runs processes that share limits, and judges how well they do.
 type shareCommand struct {
-	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them without a name: one-bucket, own-buckets, foreign-traffic."`
+	Names []string `arg:"" name:"name" optional:"" help:"${about_names}"`
 
-	Processes int           `group:"Processes" range:"2..64" default:"4" help:"Number of processes to start, which share limits through a Redis or Valkey server."`
+	Processes int           `group:"Processes" range:"2..64" default:"4" help:"${about_processes}"`
 	Length    time.Duration `group:"Processes" range:"10s..2m" default:"20s" help:"Approximate duration of a scenario."`
 	Seed      uint64        `group:"Processes" default:"1" help:"Seed of the random numbers."`
 
@@ -73,8 +78,8 @@ func (c *shareCommand) Run(p *command.Program) error {
 		}
 		parts = append(parts, part)
 	}
-	about := fmt.Sprintf("%d processes of this machine, limits of 5 per second in fixed windows, 10 to 40 ms each way; about %s each; seed %d",
-		c.Processes, report.Time(c.Length), c.Seed)
+	about := fmt.Sprintf("%d processes of this machine, limits of 5 per second in fixed windows, "+
+		"10 to 40 ms each way; about %s each; seed %d", c.Processes, report.Time(c.Length), c.Seed)
 	return c.Show(p, &report.Report{About: []string{about}, Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 

@@ -44,7 +44,8 @@ func child(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := redis.Open(context.Background(), a.Engine, redis.WithApplication("ratelight-bench"), redis.WithEviction(), redis.WithLogger(nil))
+	store, err := redis.Open(context.Background(), a.Engine,
+		redis.WithApplication("ratelight-bench"), redis.WithEviction(), redis.WithLogger(nil))
 	if err != nil {
 		return err
 	}

@@ -310,7 +310,7 @@ func TestProcessWithoutNewsMakesNoCalls(t *testing.T) {
 	})
 }
 
-// Each of 100,000 waiting requests costs little time, because only the first ones are read when another request arrives.
+// Each of 100,000 waiting requests costs little time: only the first ones are read when another request arrives.
 func TestManyWaitingRequestsDoNotSlowDownAnArrival(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()

@@ -285,7 +285,7 @@ func TestNewLoanOfAProcessThatCountedAsDeadIsNotTaken(t *testing.T) {
 			a.link.kill(false)
 			pass(5 * time.Second)
 			used := b.leaves() > 0 || b.lent
-			assert.False(t, used && a.lent && !a.wanted() && a.until() > w.now(), "both processes use the bucket, offset %v", offset)
+			assert.False(t, used && a.lent && !a.wanted() && a.until() > w.now(), "both use the bucket, offset %v", offset)
 		})
 	}
 }

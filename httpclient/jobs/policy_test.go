@@ -65,8 +65,9 @@ func TestASnoozeThatIsOverIsNotCounted(t *testing.T) {
 func TestJobsOfAnUnknownLimitComeBackNoFasterThanTheGlobalLimit(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"no limit known":   &ratelimits.TooLongError{Key: "a", Wait: time.Minute},
-		"the global limit": &ratelimits.TooLongError{Key: "a", Wait: time.Minute, Global: true, Limit: 1000, Period: time.Second},
+		"no limit known": &ratelimits.TooLongError{Key: "a", Wait: time.Minute},
+		"the global limit": &ratelimits.TooLongError{Key: "a", Wait: time.Minute,
+			Global: true, Limit: 1000, Period: time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			policy := exact(t)

@@ -207,28 +207,29 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		require.NoError(t, get(t, transport, messages))
 		require.Error(t, get(t, transport, messages), "the request would have to wait for 100 s")
 		all := series(t, registry)
-		const attempt = "http_client_request_duration_seconds{error_type=%s,http_request_method=GET,http_response_status_code=%s}"
+		const labels = "{error_type=%s,http_request_method=GET,http_response_status_code=%s}"
+		const attempt = "http_client_request_duration_seconds" + labels
 		for name, want := range map[string]float64{
-			fmt.Sprintf(attempt, "", "200"):    2,
-			fmt.Sprintf(attempt, "429", "429"): 1,
-			fmt.Sprintf(attempt, "503", "503"): 1,
-			fmt.Sprintf(attempt, "_OTHER", ""): 1,
-			"http_client_request_duration_seconds_sum{error_type=429,http_request_method=GET,http_response_status_code=429}": .08,
-			"ratelight_queue_wait_seconds{reason=none}":      1, // the other two attempts wait
-			"ratelight_queue_wait_seconds{reason=window}":    2,
-			"ratelight_queue_wait_seconds{reason=shared}":    2,
-			"ratelight_overhead_seconds{}":                   3,
-			"ratelight_overhead_seconds_sum{}":               0, // in virtual time
-			"ratelight_requests_granted_total{}":             5,
-			"ratelight_responses_total{class=ok}":            3,
-			"ratelight_responses_total{class=shared}":        1,
-			"ratelight_requests_lost_total{}":                1,
-			"ratelight_retries_total{reason=rate_limited}":   1,
-			"ratelight_retries_total{reason=server_error}":   1,
-			"ratelight_retries_total{reason=connection}":     1,
-			"ratelight_refusals_total{reason=too_long}":      1,
-			"ratelight_holds{class=shared}":                  0,
-			"ratelight_hold_remaining_seconds{class=shared}": 0,
+			fmt.Sprintf(attempt, "", "200"):                                              2,
+			fmt.Sprintf(attempt, "429", "429"):                                           1,
+			fmt.Sprintf(attempt, "503", "503"):                                           1,
+			fmt.Sprintf(attempt, "_OTHER", ""):                                           1,
+			fmt.Sprintf("http_client_request_duration_seconds_sum"+labels, "429", "429"): .08,
+			"ratelight_queue_wait_seconds{reason=none}":                                  1, // the other two attempts wait
+			"ratelight_queue_wait_seconds{reason=window}":                                2,
+			"ratelight_queue_wait_seconds{reason=shared}":                                2,
+			"ratelight_overhead_seconds{}":                                               3,
+			"ratelight_overhead_seconds_sum{}":                                           0, // in virtual time
+			"ratelight_requests_granted_total{}":                                         5,
+			"ratelight_responses_total{class=ok}":                                        3,
+			"ratelight_responses_total{class=shared}":                                    1,
+			"ratelight_requests_lost_total{}":                                            1,
+			"ratelight_retries_total{reason=rate_limited}":                               1,
+			"ratelight_retries_total{reason=server_error}":                               1,
+			"ratelight_retries_total{reason=connection}":                                 1,
+			"ratelight_refusals_total{reason=too_long}":                                  1,
+			"ratelight_holds{class=shared}":                                              0,
+			"ratelight_hold_remaining_seconds{class=shared}":                             0,
 		} {
 			assert.Contains(t, all, name)
 			assert.InDelta(t, want, all[name], 1e-9, name)

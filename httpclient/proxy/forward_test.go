@@ -33,14 +33,14 @@ func TestPathsWithAndWithoutAPIAndVersionReachDiscord(t *testing.T) {
 			"/apis/v10/users/@me":               "/api/v10/apis/v10/users/@me",
 			"/api/v10/guilds/1/members?limit=2": "/api/v10/guilds/1/members?limit=2",
 			// A query that no parser accepts passes unchanged.
-			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%":                        "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%",
-			"/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me": "/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me",
-			"/api/v10/invites/a%2Fb%2fc":                                  "/api/v10/invites/a%2Fb%2fc",
-			"/api//v10/users/@me":                                         "/api/v10/users/@me",
-			"//api///v9//users/@me":                                       "/api/v9/users/@me",
-			"/api//users/@me":                                             "/api/v10/users/@me",
-			"/api/v10/guilds//1/":                                         "/api/v10/guilds//1/",
-			"/api/v10/invites/a'b(c)!*$&+,;=:@~[x]":                       "/api/v10/invites/a'b(c)!*$&+,;=:@~[x]",
+			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%":                  "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%",
+			"/api/v10/channels/1/messages/2/reactions/%c3%BC/%40me": "/api/v10/channels/1/messages/2/reactions/%c3%BC/%40me",
+			"/api/v10/invites/a%2Fb%2fc":                            "/api/v10/invites/a%2Fb%2fc",
+			"/api//v10/users/@me":                                   "/api/v10/users/@me",
+			"//api///v9//users/@me":                                 "/api/v9/users/@me",
+			"/api//users/@me":                                       "/api/v10/users/@me",
+			"/api/v10/guilds//1/":                                   "/api/v10/guilds//1/",
+			"/api/v10/invites/a'b(c)!*$&+,;=:@~[x]":                 "/api/v10/invites/a'b(c)!*$&+,;=:@~[x]",
 		} {
 			before := len(w.paths())
 			_, got := w.raw("GET " + path + " HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n\r\n")
@@ -98,13 +98,15 @@ func TestItIsNoOpenProxy(t *testing.T) {
 			"GET /api/v10/invites/a..b%2f...%2fc HTTP/1.1\r\nHost: proxy": "200 /api/v10/invites/a..b%2f...%2fc",
 			// With two Authorizations, it is not clear which one counts.
 			"GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: b": "400 bad-request",
-			"GET /.. HTTP/1.1\r\nHost: proxy":                                                             "400 bad-request",
-			"GET /api/v10/users/%00 HTTP/1.1\r\nHost: proxy":                                              "400 bad-request",
-			"GET //evil.example/api/v10/users/@me HTTP/1.1\r\nHost: proxy":                                "200 /api/v10/evil.example/api/v10/users/@me",
-			"GET /http://evil.example/x HTTP/1.1\r\nHost: proxy":                                          "200 /api/v10/http://evil.example/x",
-			"GET /@evil.example/x HTTP/1.1\r\nHost: proxy":                                                "200 /api/v10/@evil.example/x",
-			"GET /api/v10/users/@me HTTP/1.1\r\nHost: evil.example":                                       "200 /api/v10/users/@me",
-			"GET /api/v10/users/@me HTTP/1.1\r\nHost: proxy\r\nX-Forwarded-Host: evil.example":            "200 /api/v10/users/@me",
+			"GET /.. HTTP/1.1\r\nHost: proxy":                              "400 bad-request",
+			"GET /api/v10/users/%00 HTTP/1.1\r\nHost: proxy":               "400 bad-request",
+			"GET //evil.example/api/v10/users/@me HTTP/1.1\r\nHost: proxy": "200 /api/v10/evil.example/api/v10/users/@me",
+			"GET /http://evil.example/x HTTP/1.1\r\nHost: proxy":           "200 /api/v10/http://evil.example/x",
+			"GET /@evil.example/x HTTP/1.1\r\nHost: proxy":                 "200 /api/v10/@evil.example/x",
+			// No header says where the request goes.
+			"GET /api/v10/users/@me HTTP/1.1\r\nHost: evil.example":                            "200 /api/v10/users/@me",
+			"GET /api/v10/users/@me HTTP/1.1\r\nHost: proxy\r\nX-Forwarded-Host: evil.example": "200 /api/v10/users/@me",
+			// The proxy speaks no other protocols.
 			"GET /api/v10/gateway HTTP/1.1\r\nHost: proxy\r\nConnection: Upgrade\r\nUpgrade: websocket":   "501 upgrade",
 			"GET /api/v10/gateway HTTP/1.1\r\nHost: proxy\r\nConnection: x, upgrade\r\nUpgrade: h2c, tls": "501 upgrade",
 		} {

@@ -49,9 +49,9 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 				"User-Agent: DiscordBot (https://github.com/discord-jda/JDA, 5.0)\r\n" + json + bot, body,
 			"/api/v10/channels/1/messages"},
 		"Eris, domain and baseURL": {
-			"POST /api/v9/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\nAccept-Encoding: gzip,deflate\r\n" +
-				"User-Agent: DiscordBot (https://github.com/abalabahaha/eris, 0.18.0)\r\n" + json + bot, body,
-			"/api/v9/channels/1/messages"},
+			"POST /api/v9/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n" +
+				"Accept-Encoding: gzip,deflate\r\nUser-Agent: DiscordBot (https://github.com/abalabahaha/eris, 0.18.0)\r\n" +
+				json + bot, body, "/api/v9/channels/1/messages"},
 		"Discordeno, proxy.baseUrl http://proxy": {
 			"DELETE /v10/channels/1/messages/3 HTTP/1.1\r\nHost: proxy\r\nX-Audit-Log-Reason: because%20of%20%C3%BC\r\n" +
 				"accept-language: *\r\nsec-fetch-mode: cors\r\n" + bot, "",
@@ -62,8 +62,8 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 				"Upgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n" + json + bot,
 			body, "/api/v10/channels/1/messages"},
 		"chunks": {
-			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n" + bot,
-			"f\r\n" + body + "\r\n0\r\n\r\n", "/api/v10/channels/1/messages"},
+			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\n" +
+				"Content-Type: application/json\r\n" + bot, "f\r\n" + body + "\r\n0\r\n\r\n", "/api/v10/channels/1/messages"},
 	}, func(t *testing.T, c story) {
 		w := newWorld(t, nil)
 		_, got := w.raw(c.request + "\r\n" + c.body)

@@ -94,7 +94,8 @@ func TestClientMakesSomethingOfEveryErrorBody(t *testing.T) {
 		"list":                      {400, clientJSON, `["a"]`, 0, "Bad Request", 0},
 		"string":                    {400, clientJSON, `"a"`, 0, "Bad Request", 0},
 		"cut off":                   {400, clientJSON, `{"message":"m","code":1`, 0, "Bad Request", 0},
-		"too large":                 {400, clientJSON, `{"message":"m","a":"` + strings.Repeat("x", 1<<20) + `"}`, 0, "Bad Request", 0},
+		"too large": {400, clientJSON, `{"message":"m","a":"` + strings.Repeat("x", 1<<20) + `"}`,
+			0, "Bad Request", 0},
 		"redirect": {
 			302, "", ``, 0, "the redirect was not followed, because it leads to another host or method: see WithBaseURL", 0,
 		},
@@ -109,15 +110,15 @@ func TestClientMakesSomethingOfEveryErrorBody(t *testing.T) {
 }
 
 func TestClientErrorsReadAsOneLine(t *testing.T) {
-	t.Parallel()
+	const failed = "POST /channels/{channel_id}/messages: 400 Bad Request"
+	nested := `{"message":"Invalid","code":50035,"errors":` +
+		`{"a":{"_errors":[{"code":"X","message":"bad\n"}]},"_errors":["all"]}}`
 	for body, want := range map[string]string{
-		``:                                     "POST /channels/{channel_id}/messages: 400 Bad Request",
-		`{"message":"Unknown","code":10008}`:   "POST /channels/{channel_id}/messages: 400 Bad Request: Unknown (code 10008)",
-		`{"message":"a\r\nb\u2028c","code":1}`: "POST /channels/{channel_id}/messages: 400 Bad Request: a  b c (code 1)",
-		`{"message":"Invalid","code":50035,"errors":{"a":{"_errors":[{"code":"X","message":"bad\n"}]},"_errors":["all"]}}`: "POST /channels/{channel_id}/messages: 400 Bad Request: " +
-			"Invalid (code 50035); all; a: bad  (X)",
-		`{"message":"Invalid","errors":["1","2","3","4","5","6","7"]}`: "POST /channels/{channel_id}/messages: 400 Bad Request: " +
-			"Invalid; 1; 2; 3; 4; 5; and 2 more",
+		``:                                     failed,
+		`{"message":"Unknown","code":10008}`:   failed + ": Unknown (code 10008)",
+		`{"message":"a\r\nb\u2028c","code":1}`: failed + ": a  b c (code 1)",
+		nested:                                 failed + ": Invalid (code 50035); all; a: bad  (X)",
+		`{"message":"Invalid","errors":["1","2","3","4","5","6","7"]}`: failed + ": Invalid; 1; 2; 3; 4; 5; and 2 more",
 	} {
 		assert.Equal(t, want, clientFailure(t, http.StatusBadRequest, clientJSON, body).Error())
 	}

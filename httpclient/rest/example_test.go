@@ -88,7 +88,8 @@ func ExampleMultipart() {
 }
 
 func ExampleAPIError() {
-	client, _, end := example(discordtest.Answer("create_message", 400, `{"code":50035,"message":"Invalid Form Body","errors":{"embeds":{"0":{"title":{
+	client, _, end := example(discordtest.Answer("create_message", 400, `{
+		"code":50035,"message":"Invalid Form Body","errors":{"embeds":{"0":{"title":{
 		"_errors":[{"code":"BASE_TYPE_MAX_LENGTH","message":"Must be 256 or fewer in length."}]}}}}}`))
 	defer end()
 

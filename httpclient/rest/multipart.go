@@ -37,7 +37,8 @@ type File struct {
 // Any other Content is a stream. Only one Do can send it; a second Do with the same body fails with ErrBody. If the
 // stream is an io.Closer, that Do closes it at its end, or earlier if the context ends or the client is closed. A Do
 // that fails before it begins to send, for example because of its path, does not touch the stream. A body with streams
-// is sent with an unknown length and is not repeated, unless httpclient.WithBufferedBodies lets the transport buffer it.
+// is sent with an unknown length and is not repeated, unless httpclient.WithBufferedBodies lets the transport buffer
+// it.
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer

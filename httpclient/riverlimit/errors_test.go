@@ -60,7 +60,8 @@ func look(t *testing.T, pool *pgxpool.Pool, id int64) (r row) {
 	t.Helper()
 	var wait float64
 	require.NoError(t, pool.QueryRow(t.Context(), `
-		SELECT state::text, attempt, coalesce((metadata->>'snoozes')::int, 0), extract(epoch FROM scheduled_at - now())::float8,
+		SELECT state::text, attempt, coalesce((metadata->>'snoozes')::int, 0),
+			extract(epoch FROM scheduled_at - now())::float8,
 			coalesce((SELECT array_agg(e->>'error') FROM unnest(errors) e), '{}')
 		FROM river_job WHERE id = $1`, id).Scan(&r.state, &r.attempt, &r.snoozes, &wait, &r.messages))
 	r.wait = time.Duration(wait * float64(time.Second))

@@ -46,14 +46,16 @@ func TestManagersOnARealServerShareDeclaredLimits(t *testing.T) {
 		route, err := routes.CreateMessage.Compile(fmt.Sprint(1 + i%2))
 		require.NoError(t, err)
 		all.Go(func() {
-			lease, err := managers[i%5%3].AcquireRequest(context.Background(), &buckets.Request{Route: route, Authorization: "Bot a", Group: group})
+			request := &buckets.Request{Route: route, Authorization: "Bot a", Group: group}
+			lease, err := managers[i%5%3].AcquireRequest(context.Background(), request)
 			if !assert.NoError(t, err) {
 				return
 			}
 			mu.Lock()
 			sent[group], sent["all"] = append(sent[group], time.Now()), append(sent["all"], time.Now())
 			mu.Unlock()
-			lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 100, Remaining: 99, ResetAfter: time.Second})
+			lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages",
+				Limit: 100, Remaining: 99, ResetAfter: time.Second})
 		})
 	}
 	all.Wait()

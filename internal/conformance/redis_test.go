@@ -68,7 +68,7 @@ func precise(t *testing.T) {
 func TestManagersOnARealServerConform(t *testing.T) {
 	precise(t)
 	conform(t, limitertest.Strict, 1, nil, limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
-		limitertest.WithPause(30*time.Millisecond), limitertest.WithTolerance(400*time.Millisecond)) // other processes use the machine, too
+		limitertest.WithPause(30*time.Millisecond), limitertest.WithTolerance(400*time.Millisecond)) // a busy machine
 }
 
 // These cases need no precise time, so they run on every machine.
@@ -79,8 +79,9 @@ func TestManagersOnARealServerConformInWhatNeedsNoPreciseTime(t *testing.T) {
 	}{"one": {1, nil}, "three": {3, []limitertest.Option{limitertest.Without(limitertest.OneMind)}}} {
 		t.Run(name, func(t *testing.T) {
 			conform(t, limitertest.Core, c.managers, []buckets.Option{buckets.WithGlobalLimit(0)}, append(c.options,
-				limitertest.Only("arguments/", "lease/ending", "lease/Return", "cancel/refused bucket/all", "cancel/while in flight", "close/"),
-				limitertest.WithPause(100*time.Millisecond), limitertest.WithTolerance(5*time.Second), limitertest.WithGlobalLimit(0))...)
+				limitertest.Only("arguments/", "lease/ending", "lease/Return", "cancel/refused bucket/all",
+					"cancel/while in flight", "close/"), limitertest.WithGlobalLimit(0),
+				limitertest.WithPause(100*time.Millisecond), limitertest.WithTolerance(5*time.Second))...)
 		})
 	}
 }

@@ -103,7 +103,8 @@ func (r reply) read(at time.Time) {
 	if r.counters == "" {
 		return
 	}
-	if n := d.named[r.counters]; n.read.IsZero() || n.since.Before(r.settled) || n.since.Equal(r.settled) && at.Before(n.read) {
+	n := d.named[r.counters]
+	if n.read.IsZero() || n.since.Before(r.settled) || n.since.Equal(r.settled) && at.Before(n.read) {
 		d.named[r.counters] = naming{since: r.settled, read: at}
 	}
 }
@@ -121,7 +122,8 @@ func (r reply) lose() {
 // knows reports whether answers that the client had read by the time heard named the counters of a request.
 func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	n := d.named[x.counters]
-	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) && !d.elsewhere(x, heard)
+	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) &&
+		!d.elsewhere(x, heard)
 }
 
 // elsewhere reports whether the latest answer for a request's channel had named another bucket while chance decided
@@ -130,7 +132,8 @@ func (d *discovery) knows(x *exchange, heard time.Time) bool {
 func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	var newest answer
 	for _, a := range d.answers {
-		if a.major == x.call.Major && a.bucket != nil && !a.read.IsZero() && !a.read.After(heard) && !a.made.Before(newest.made) {
+		known := a.bucket != nil && !a.read.IsZero() && !a.read.After(heard)
+		if known && a.major == x.call.Major && !a.made.Before(newest.made) {
 			newest = a
 		}
 	}

@@ -54,7 +54,8 @@ func (e *evidence) learn(r reading) {
 			first, second = second, first
 		}
 		// Two fixed windows would end at least a period apart.
-		if second.earliest().After(first.latest()) && second.latest().Sub(first.earliest()) < e.longest.after-time.Millisecond {
+		span := second.latest().Sub(first.earliest())
+		if second.earliest().After(first.latest()) && span < e.longest.after-time.Millisecond {
 			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read))
 		}
 		if (r.after - other.after).Abs() > rounding {

@@ -217,7 +217,8 @@ func (f *Fault) spoil(call Call, response *Response) {
 
 func (f *Fault) validate() error {
 	switch {
-	case f.Every < 0, f.Probability < 0 || f.Probability > 1, slices.ContainsFunc(f.Nth, func(n int) bool { return n < 1 }):
+	case f.Every < 0, f.Probability < 0 || f.Probability > 1,
+		slices.ContainsFunc(f.Nth, func(n int) bool { return n < 1 }):
 		return fmt.Errorf("%w: fault with an impossible condition", ErrConfig)
 	case f.From < 0 || f.Until < 0 || f.Delay < 0 || f.BodyDelay < 0:
 		return fmt.Errorf("%w: fault with a negative duration", ErrConfig)

@@ -116,7 +116,9 @@ func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 }
 
 // choose returns the lane that can send first, and when.
-func choose(lanes []*lane, everyone *places, known map[string]time.Duration, certain bool) (best *lane, at time.Duration) {
+func choose(
+	lanes []*lane, everyone *places, known map[string]time.Duration, certain bool,
+) (best *lane, at time.Duration) {
 	for _, l := range lanes {
 		if l.left() == 0 {
 			continue
@@ -151,7 +153,8 @@ func newLanes(work []Work, seed uint64, in, lag time.Duration) (lanes []*lane, t
 		if w.Count < 0 || w.Every < 0 {
 			return nil, 0, fmt.Errorf("%w: work %d has a negative count or rhythm", ErrConfig, i)
 		}
-		lanes = append(lanes, &lane{work: w, places: places{quota: w.Quota, draws: newDraws(seed, w.Major), in: in, lag: lag}})
+		p := places{quota: w.Quota, draws: newDraws(seed, w.Major), in: in, lag: lag}
+		lanes = append(lanes, &lane{work: w, places: p})
 		total += w.Count
 	}
 	return lanes, total, nil

@@ -159,7 +159,8 @@ func (k *knowledge) learn(l lesson, received, at time.Time) {
 	}
 	if l.wait > 0 || l.ends {
 		k.remember(fact{
-			made: l.made, over: l.made.Add(l.wait), at: at, until: received.Add(l.wait), left: l.left, taken: l.taken, shape: l.shape,
+			made: l.made, over: l.made.Add(l.wait), at: at, until: received.Add(l.wait),
+			left: l.left, taken: l.taken, shape: l.shape,
 		})
 	}
 }
@@ -269,7 +270,8 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 			return becauseFalsified
 		}
 	}
-	if k.lost && (k.measured.IsZero() || k.measured.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
+	if k.lost && (k.measured.IsZero() || k.measured.After(heard)) ||
+		!described && !k.quiet.IsZero() && !k.quiet.After(heard) {
 		return becauseQuiet
 	}
 	if !k.stale.IsZero() && !k.stale.After(heard) && (k.timed.IsZero() || k.timed.After(heard)) {

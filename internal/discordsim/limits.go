@@ -140,7 +140,8 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 			class: ClassSubLimit, name: x.counters, index: x.rule.index<<16 | i,
 			major: x.call.Major, authorization: x.owner(),
 		}
-		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
+		gate := w.gate(key, sub.Quota)
+		hidden = append(hidden, refusal{class: ClassSubLimit, gate: gate, code: sub.Code, silent: sub.Silent})
 	}
 	if shared := x.rule.Shared; shared != nil {
 		key := gateKey{class: ClassShared, name: shared.Name, major: x.call.Major}
@@ -150,7 +151,8 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 		if shared.Key != nil {
 			key.major = shared.Key(x.call)
 		}
-		hidden = append(hidden, refusal{class: ClassShared, gate: w.gate(key, shared.Quota), code: shared.Code, silent: shared.Silent})
+		gate := w.gate(key, shared.Quota)
+		hidden = append(hidden, refusal{class: ClassShared, gate: gate, code: shared.Code, silent: shared.Silent})
 	}
 	return hidden
 }

@@ -149,7 +149,8 @@ func (w *World) Report() Report {
 		report.Buckets = append(report.Buckets, w.evicted)
 	}
 	slices.SortFunc(report.Buckets, func(a, b BucketReport) int {
-		return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Major, b.Major), cmp.Compare(a.Authorization, b.Authorization))
+		return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Major, b.Major),
+			cmp.Compare(a.Authorization, b.Authorization))
 	})
 	return report
 }

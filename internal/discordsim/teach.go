@@ -46,7 +46,8 @@ func (w *World) teach(response *Response, x *exchange) {
 		description.ends = x.refusal.gate == nil
 	}
 	if description.honesty == honest && b.counter.Quota().NamesNext && x.refusal.gate == nil {
-		description.reading = &reading{sent: x.call.Request.SentAt, after: truth.ResetAfter, spent: truth.Limit - truth.Remaining}
+		spent := truth.Limit - truth.Remaining
+		description.reading = &reading{sent: x.call.Request.SentAt, after: truth.ResetAfter, spent: spent}
 	}
 	if x.refusal.gate == nil && description.honesty == honest {
 		description.timed = truth.ResetAfter

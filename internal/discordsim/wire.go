@@ -158,7 +158,8 @@ const (
 <html><head><title>Access denied | discord.com used Cloudflare to restrict access</title></head>
 <body><h1>Error 1015</h1><p>You are being rate limited.</p></body></html>
 `
-	jsonPage = `{"message": "This address has been blocked from the API for a while: too many rate limit violations.", "code": 0}`
+	jsonPage = `{"message": "This address has been blocked from the API for a while: ` +
+		`too many rate limit violations.", "code": 0}`
 )
 
 // writeEdge builds the edge's answer: no scope, no Via, no retry_after.

@@ -132,8 +132,8 @@ func TestWorldsWithDeclaredLimits(t *testing.T) {
 				synctest.Test(t, func(*testing.T) { counts, err = w.play(seed) })
 				t.Logf("%d requests, %d calls, %d 429s", counts.requests, counts.calls, counts.refused)
 				if err != nil {
-					t.Fatalf("%v\nAgain: go test ./internal/fleet -run 'TestWorldsWithDeclaredLimits/%s$' -fleet.seed=%d -fleet.plays=1",
-						err, strings.ReplaceAll(w.name, " ", "_"), seed)
+					t.Fatalf("%v\nAgain: go test ./internal/fleet -run 'TestWorldsWithDeclaredLimits/%s$' "+
+						"-fleet.seed=%d -fleet.plays=1", err, strings.ReplaceAll(w.name, " ", "_"), seed)
 				}
 			}
 		})

@@ -46,16 +46,16 @@ func TestSuccessorOfAProcessKnowsItsRequests(t *testing.T) {
 		after, period time.Duration
 		end           func(*testing.T, *fleet.Fleet, process)
 	}{
-		"closed, used up":                          {used, 4 * time.Second, stop},
-		"closed, first requests in flight":         {first, 4 * time.Second, stop},
-		"closed, other requests in flight":         {inFlight, 4 * time.Second, stop},
-		"closed, lost call":                        {inFlight, 4 * time.Second, stopAfter(memoryengine.Fate{Lost: true})},
-		"closed, lost reply":                       {inFlight, 4 * time.Second, stopAfter(memoryengine.Fate{LostReply: true})},
-		"shut down, used up":                       {used, 4 * time.Second, shutdown},
-		"shut down, first requests in flight":      {first, 4 * time.Second, shutdown},
-		"shut down, other requests in flight":      {inFlight, 4 * time.Second, shutdown},
-		"killed, used up":                          {used, 20 * time.Second, kill},
-		"killed, all but the first ones in flight": {inFlight, 20 * time.Second, kill},
+		"closed, used up":                     {used, 4 * time.Second, stop},
+		"closed, first requests in flight":    {first, 4 * time.Second, stop},
+		"closed, other requests in flight":    {inFlight, 4 * time.Second, stop},
+		"closed, lost call":                   {inFlight, 4 * time.Second, stopAfter(memoryengine.Fate{Lost: true})},
+		"closed, lost reply":                  {inFlight, 4 * time.Second, stopAfter(memoryengine.Fate{LostReply: true})},
+		"shut down, used up":                  {used, 4 * time.Second, shutdown},
+		"shut down, first requests in flight": {first, 4 * time.Second, shutdown},
+		"shut down, other requests in flight": {inFlight, 4 * time.Second, shutdown},
+		"killed, used up":                     {used, 20 * time.Second, kill},
+		"killed, all but the first in flight": {inFlight, 20 * time.Second, kill},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -93,8 +93,8 @@ var worlds = []world{
 			s.lossy = pick(0, 2)
 		}, trouble: func(s *stage) {
 			all := []func(*stage){
-				(*stage).outages, (*stage).cuts, (*stage).flushes, (*stage).rollbacks, (*stage).evictions,
-				(*stage).deaths, (*stage).deathsAfterBursts, (*stage).rolling, (*stage).wallClocks, func(s *stage) { s.suspensions(true) },
+				(*stage).outages, (*stage).cuts, (*stage).flushes, (*stage).rollbacks, (*stage).evictions, (*stage).deaths,
+				(*stage).deathsAfterBursts, (*stage).rolling, (*stage).wallClocks, func(s *stage) { s.suspensions(true) },
 			}
 			for _, trouble := range all {
 				if s.trouble.IntN(3) == 0 {
@@ -131,8 +131,8 @@ func (t *tally) add(o tally) {
 	t.dead, t.closed, t.suspended = t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
 }
 
-// TestWorlds plays each world as often as -fleet.plays says, or once or twice. A million requests take about half an hour
-// of processor time; their 429s are summed up at the end:
+// TestWorlds plays each world as often as -fleet.plays says, or once or twice. A million requests take about half an
+// hour of processor time; their 429s are summed up at the end:
 //
 //	go test ./internal/fleet -run TestWorlds -fleet.requests=1000000 -timeout 3h -v
 func TestWorlds(t *testing.T) {
@@ -235,10 +235,12 @@ func table(results map[string]*tally) string {
 			return
 		}
 		fmt.Fprintf(&b, "%-38s %6d %9d %9d %6d %9d %7d %6d %6d %6d %6d %6d %9d\n",
-			name, t.plays, t.requests, t.calls, t.refused, t.avoidable, t.excess, t.failed, t.lost, t.late, t.dead, t.closed, t.suspended)
+			name, t.plays, t.requests, t.calls, t.refused, t.avoidable, t.excess, t.failed,
+			t.lost, t.late, t.dead, t.closed, t.suspended)
 	}
 	fmt.Fprintf(&b, "\n%-38s %6s %9s %9s %6s %9s %7s %6s %6s %6s %6s %6s %9s\n",
-		"world", "plays", "requests", "calls", "429s", "avoidable", "excess", "failed", "losses", "late", "dead", "closed", "suspended")
+		"world", "plays", "requests", "calls", "429s", "avoidable", "excess", "failed",
+		"losses", "late", "dead", "closed", "suspended")
 	for _, w := range worlds {
 		line(w.name)
 	}

@@ -164,5 +164,5 @@ func TestLatenessIsRepeatable(t *testing.T) {
 	}
 	assert.Equal(t, run(7), run(7))
 	assert.NotEqual(t, run(7), run(8))
-	require.Equal(t, time.Duration(math.MaxInt64), New(1, most).late(math.MaxInt64), "the longest duration must not overflow")
+	require.Equal(t, time.Duration(math.MaxInt64), New(1, most).late(math.MaxInt64), "the longest must not overflow")
 }

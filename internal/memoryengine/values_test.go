@@ -43,9 +43,10 @@ func TestEngineGoesBackToWhatItKept(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"always is older", "long is older"}, e.Restore(early))
 		assert.Equal(t, []string{"always", "long"}, e.Keys())
-		assert.Equal(t, 3500*time.Millisecond, put(t, e, "long", "4 x", time.Second).Values[0].Life, "the life of a restored value counts from when it was written")
+		assert.Equal(t, 3500*time.Millisecond, put(t, e, "long", "4 x", time.Second).Values[0].Life,
+			"the life of a restored value counts from when it was written")
 		fill("4")
-		assert.Equal(t, []string{"always is older", "long is older", "short is gone"}, e.Restore(early), "a saved state can be restored twice")
+		assert.Equal(t, []string{"always is older", "long is older", "short is gone"}, e.Restore(early), "restored again")
 		e.Flush()
 		assert.Empty(t, e.Keys())
 		assert.Equal(t, []string{"always is there again", "long is there again"}, e.Restore(early))

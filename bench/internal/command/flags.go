@@ -25,6 +25,7 @@ func (p *Program) Parse(arguments []string) (Command, error) {
 	options := append([]kong.Option{
 		kong.Name(p.Name), kong.Writers(p.Stdout, p.Stderr), kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.Vars{"about_report": aboutReport},
 		mapper("a whole number", strconv.Atoi), mapper("a duration with its unit", time.ParseDuration),
 		mapper("a number", func(given string) (float64, error) { return strconv.ParseFloat(given, 64) }),
 	}, p.Kong...)
@@ -76,7 +77,7 @@ func asKongWants(arguments []string) []string {
 
 // mapper parses flags with a tag such as range:"1..64". Its errors say which values are expected.
 func mapper[T int | float64 | time.Duration](what string, parse func(string) (T, error)) kong.Option {
-	return kong.TypeMapper(reflect.TypeFor[T](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+	decode := func(ctx *kong.DecodeContext, target reflect.Value) error {
 		from, to, _ := strings.Cut(ctx.Value.Tag.Get("range"), "..")
 		low, err := parse(from)
 		high, err2 := parse(to)
@@ -93,5 +94,6 @@ func mapper[T int | float64 | time.Duration](what string, parse func(string) (T,
 		}
 		target.Set(reflect.ValueOf(value))
 		return nil
-	}))
+	}
+	return kong.TypeMapper(reflect.TypeFor[T](), kong.MapperFunc(decode))
 }

@@ -12,9 +12,12 @@ type Output struct {
 	JSON bool `group:"Output and verdict" help:"Print JSON and nothing else to standard output."`
 }
 
+const aboutReport = "Write a page with a picture to this file, to open in a browser; it needs no other files and no " +
+	"network."
+
 // Page has the flag for a page of charts.
 type Page struct {
-	Report string `group:"Output and verdict" placeholder:"FILE" help:"Write a page with a picture to this file, to open in a browser; it needs no other files and no network."`
+	Report string `group:"Output and verdict" placeholder:"FILE" help:"${about_report}"`
 }
 
 // Check returns an error before the run if the page could not be written after it.

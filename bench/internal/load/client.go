@@ -19,7 +19,8 @@ func (s *Scenario) connect(server *discordsim.Server) *inProcess {
 	if s.Targets.InOrder {
 		limits = append(limits, buckets.WithOrdered())
 	}
-	options := append(slices.Clone(s.options), httpclient.WithBuckets(limits...), httpclient.WithBase(server.RoundTripper()))
+	options := append(slices.Clone(s.options),
+		httpclient.WithBuckets(limits...), httpclient.WithBase(server.RoundTripper()))
 	return &inProcess{httpclient.NewTransport(options...)}
 }
 

@@ -12,14 +12,14 @@ import (
 
 // Config has the flags of a load to a Discord simulated in this process.
 type Config struct {
-	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make, 500 unless given."`
-	Length       time.Duration `group:"Load" range:"0s..744h" default:"0s" placeholder:"DURATION" help:"Spread the requests over this time, to channels that come and go, and look for leaks, instead of sending a burst."`
-	Rate         float64       `group:"Load" range:"0.01..1000" default:"16" placeholder:"NUMBER" help:"Requests per second with -length."`
-	Faults       bool          `group:"Load" help:"With -length, let errors, lost connections, wrong headers, blocks and cancelled requests disturb the load."`
-	MaxRateLimit time.Duration `group:"Load" range:"0s..24h" default:"5m" help:"Longest predicted wait that the client accepts; it refuses a request that would wait longer."`
-	GlobalLimit  int           `group:"Load" range:"0..1000000" default:"50" help:"Requests per second in total, for client and simulator, 0 for no limit."`
+	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"${about_requests}"`
+	Length       time.Duration `group:"Load" range:"0s..744h" default:"0s" placeholder:"DURATION" help:"${about_length}"`
+	Rate         float64       `group:"Load" range:"0.01..1000" default:"16" placeholder:"NUMBER" help:"${about_rate}"`
+	Faults       bool          `group:"Load" help:"${about_faults}"`
+	MaxRateLimit time.Duration `group:"Load" range:"0s..24h" default:"5m" help:"${about_max_rate_limit}"`
+	GlobalLimit  int           `group:"Load" range:"0..1000000" default:"50" help:"${about_global_limit}"`
 
-	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
+	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"${about_buckets}"`
 	Bucket  `embed:"" set:"window=1s"`
 	Network `embed:"" set:"jitter=10ms"`
 	// Preset reports whether the simulated Discord has the limits that were measured at Discord. If so, Bucket has no
@@ -27,11 +27,30 @@ type Config struct {
 	Preset bool `kong:"-"`
 }
 
+// Help has the texts of help that are too long for the tags of the flags, as variables for kong.
+var Help = map[string]string{
+	"about_requests": "Requests to make, 500 unless given.",
+	"about_length": "Spread the requests over this time, to channels that come and go, and look for leaks, instead " +
+		"of sending a burst.",
+	"about_rate": "Requests per second with -length.",
+	"about_faults": "With -length, let errors, lost connections, wrong headers, blocks and cancelled requests " +
+		"disturb the load.",
+	"about_max_rate_limit": "Longest predicted wait that the client accepts; it refuses a request that would wait " +
+		"longer.",
+	"about_global_limit": "Requests per second in total, for client and simulator, 0 for no limit.",
+	"about_buckets":      "Channels to which the requests are sent in turn, each with its own bucket.",
+
+	"about_limit": "Requests per window in each bucket.",
+	"about_kind": "How buckets refill: fixed (all places when the window ends), sliding (each place a window after " +
+		"its request), or leaky (one place every window/limit).",
+	"about_jitter": "Largest difference of a round trip from the mean; at most the latency.",
+}
+
 // Bucket has the flags for the limits of a simulated Discord.
 type Bucket struct {
-	Limit  int           `group:"Simulated Discord" range:"1..1000000" default:"5" help:"Requests per window in each bucket."`
+	Limit  int           `group:"Simulated Discord" range:"1..1000000" default:"5" help:"${about_limit}"`
 	Window time.Duration `group:"Simulated Discord" range:"1ms..24h" default:"${window}" help:"Length of the window."`
-	Kind   string        `group:"Simulated Discord" enum:"fixed,sliding,leaky" default:"fixed" help:"How buckets refill: fixed (all places when the window ends), sliding (each place a window after its request), or leaky (one place every window/limit)."`
+	Kind   string        `group:"Simulated Discord" enum:"fixed,sliding,leaky" default:"fixed" help:"${about_kind}"`
 }
 
 // Quota returns a limit of the kind.
@@ -48,7 +67,7 @@ func (b *Bucket) Quota(limit int, window time.Duration) discordsim.Quota {
 // Network has the flags for the round trips to a simulated Discord.
 type Network struct {
 	Latency time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${latency}" help:"Mean round trip."`
-	Jitter  time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${jitter}" help:"Largest difference of a round trip from the mean; at most the latency."`
+	Jitter  time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${jitter}" help:"${about_jitter}"`
 	Seed    uint64        `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
 }
 
@@ -109,7 +128,8 @@ func (c *Config) about() []string {
 		atOnce += ", disturbed by faults"
 	}
 	return []string{
-		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(c.Buckets, "channel")),
+		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine",
+			requests, atOnce, report.Counted(c.Buckets, "channel")),
 		limits,
 		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(c.RoundTrips()), longest, c.Seed),
 	}

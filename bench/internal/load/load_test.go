@@ -63,8 +63,8 @@ func TestScenariosReachTheirTargets(t *testing.T) {
 // sixWindows is 60 requests to two channels: six windows.
 func sixWindows(changes ...func(*Config)) Scenario {
 	config := Config{
-		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50,
-		Buckets: 2, Bucket: Bucket{Limit: 5, Window: time.Second}, Network: Network{Latency: 20 * ms, Jitter: 10 * ms, Seed: 1},
+		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50, Buckets: 2, Bucket: Bucket{Limit: 5, Window: time.Second},
+		Network: Network{Latency: 20 * ms, Jitter: 10 * ms, Seed: 1},
 	}
 	for _, change := range changes {
 		change(&config)
@@ -89,12 +89,13 @@ func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	assert.Positive(t, result.RefusedEarly)
 	assert.Equal(t, 60, result.Answered+result.RefusedEarly)
 	assert.Contains(t, result.Ideal.Missing, "not all requests")
-	assert.Contains(t, virtual(t, sixWindows(func(c *Config) { c.Requests = 10 }), Settings{}, 0).Ideal.Missing, "so short")
+	assert.Contains(t, virtual(t, sixWindows(func(c *Config) { c.Requests = 9 }), Settings{}, 0).Ideal.Missing, "so short")
 }
 
 func TestPresetShowsTheKindsThatItMet(t *testing.T) {
 	t.Parallel()
-	result := virtual(t, sixWindows(func(c *Config) { c.Preset, c.Requests, c.Buckets = true, 500, 10 }), Settings{Seed: 1, Record: true}, 0)
+	preset := sixWindows(func(c *Config) { c.Preset, c.Requests, c.Buckets = true, 500, 10 })
+	result := virtual(t, preset, Settings{Seed: 1, Record: true}, 0)
 	assert.Equal(t, 500, result.Answered)
 	assert.Zero(t, result.seen.Avoidable.Total())
 	assert.Greater(t, result.Efficiency(), 0.97)
@@ -162,7 +163,8 @@ func TestLongLoadLeavesNothingBehind(t *testing.T) {
 func finished() Result {
 	return Result{
 		scenario: &Scenario{Name: "a", Targets: Targets{Efficiency: 0.97, P99: 100 * ms, InOrder: true}},
-		Requests: 10, Answered: 10, Took: time.Second, seen: discordsim.Report{Tally: discordsim.Tally{Refused: discordsim.ByClass{Shared: 3}}},
+		Requests: 10, Answered: 10, Took: time.Second,
+		seen:  discordsim.Report{Tally: discordsim.Tally{Refused: discordsim.ByClass{Shared: 3}}},
 		Ideal: Ideal{Time: 980 * ms}, Queued: Queued{P99: 100 * ms},
 	}
 }

@@ -114,18 +114,23 @@ func (l *Leaks) problems() (problems []string) {
 			problems = append(problems, fmt.Sprintf(format, values...))
 		}
 	}
-	find(l.Waiting > 0 || l.InFlight > 0, "the client still has %d requests waiting and %d in flight", l.Waiting, l.InFlight)
+	find(l.Waiting > 0 || l.InFlight > 0,
+		"the client still has %d requests waiting and %d in flight", l.Waiting, l.InFlight)
 	find(l.Goroutines > 0, "%s more than before the load", report.Counted(l.Goroutines, "goroutine"))
-	find(l.HeapEnd > l.HeapHalfway+heapTolerated, "the heap has grown from %s to %s in the second half", report.Bytes(l.HeapHalfway), report.Bytes(l.HeapEnd))
+	find(l.HeapEnd > l.HeapHalfway+heapTolerated, "the heap has grown from %s to %s in the second half",
+		report.Bytes(l.HeapHalfway), report.Bytes(l.HeapEnd))
 	return problems
 }
 
 func (l *Leaks) facts() []report.Fact {
 	return []report.Fact{
-		{Name: "heap, halfway", Key: "leaks.heap_halfway_bytes", Value: report.Bytes(l.HeapHalfway), Remark: "with the simulator"},
+		{Name: "heap, halfway", Key: "leaks.heap_halfway_bytes", Value: report.Bytes(l.HeapHalfway),
+			Remark: "with the simulator"},
 		{Name: "heap, at the end", Key: "leaks.heap_end_bytes", Value: report.Bytes(l.HeapEnd)},
 		{Name: "goroutines left", Key: "leaks.goroutines", Value: report.Count(l.Goroutines)},
-		{Name: "waiting, in flight", Value: report.Text(fmt.Sprintf("%d, %d", l.Waiting, l.InFlight)), Remark: "that the client still has"},
-		{Name: "buckets known", Key: "leaks.buckets", Value: report.Count(l.Buckets), Remark: "those of channels that the load has left are forgotten"},
+		{Name: "waiting, in flight", Value: report.Text(fmt.Sprintf("%d, %d", l.Waiting, l.InFlight)),
+			Remark: "that the client still has"},
+		{Name: "buckets known", Key: "leaks.buckets", Value: report.Count(l.Buckets),
+			Remark: "those of channels that the load has left are forgotten"},
 	}
 }

@@ -118,7 +118,8 @@ func kindsTable(seen []discordsim.BucketReport, known map[string]string) report.
 		{Name: "kind", Key: "kind", Left: true}, {Name: "limits", Key: "limits", Left: true},
 		{Name: "buckets", Key: "buckets"}, {Name: "requests", Key: "requests"}, {Name: "429s", Key: "refused"},
 		{Name: "avoidable", Key: "avoidable"},
-		{Name: "the client's view", Key: "known", Left: true, Note: "what the responses had proven of the buckets when the load ended"},
+		{Name: "the client's view", Key: "known", Left: true,
+			Note: "what the responses had proven of the buckets when the load ended"},
 	}}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		k, views := kinds[name], []string(nil)

@@ -101,7 +101,8 @@ func (r *Result) verdict() report.Verdict {
 	}
 	reasons := r.missed()
 	if len(reasons) > 0 && r.Stalled > stallTolerated {
-		reasons = append(reasons, fmt.Sprintf("this machine stalled by %s at once: run it again when it has less to do", report.Time(r.Stalled)))
+		reasons = append(reasons, fmt.Sprintf("this machine stalled by %s at once: run it again when it has less to do",
+			report.Time(r.Stalled)))
 	}
 	return report.Judge(line, reasons...)
 }
@@ -124,9 +125,11 @@ func (r *Result) missed() (missed []string) {
 		miss(r.RefusedEarly > 0, "refused at once: %d, none wanted", r.RefusedEarly)
 		miss(r.seen.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.seen.Avoidable.Total())
 	}
-	miss(r.Answered == r.Requests && r.Efficiency() < targets.Efficiency, "%.4f of the ideal, at least %.2f wanted", r.Efficiency(), targets.Efficiency)
+	miss(r.Answered == r.Requests && r.Efficiency() < targets.Efficiency,
+		"%.4f of the ideal, at least %.2f wanted", r.Efficiency(), targets.Efficiency)
 	p99 := r.Queued.P99.Round(time.Millisecond)
-	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", p99, targets.P99)
+	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99,
+		"queued for %v (99th percentile), at most %v wanted", p99, targets.P99)
 	miss(targets.InOrder && r.seen.Inversions > 0, "overtaken requests: %d, none wanted", r.seen.Inversions)
 	return append(missed, r.Leaks.problems()...)
 }

@@ -89,7 +89,8 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 	stalled := WatchStalls()
 	r.start = time.Now()
 	r.sendAll(ctx, local)
-	result.Interrupted, result.Stalled, result.Queued = ctx.Err() != nil, max(stalled(), result.Stalled), Quantiles(r.queued)
+	result.Interrupted, result.Stalled = ctx.Err() != nil, max(stalled(), result.Stalled)
+	result.Queued = Quantiles(r.queued)
 	if local != nil {
 		result.known = local.kinds()
 	}

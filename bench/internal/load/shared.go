@@ -23,7 +23,8 @@ func Shared(processes int, length time.Duration, seed uint64) []Scenario {
 		s.IdealBy = "one client that does the work of all processes, with the smallest round trip"
 	}
 	return []Scenario{
-		burst("one-bucket", "all processes on one bucket of 5 per second, all requests at once", small, int(length/small.Period)*small.Limit).
+		burst("one-bucket", "all processes on one bucket of 5 per second, all requests at once",
+			small, int(length/small.Period)*small.Limit).
 			but(far).but(func(s *Scenario) {
 			for i := range s.offers {
 				s.offers[i].process = i % processes

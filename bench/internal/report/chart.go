@@ -25,13 +25,14 @@ func (s *svg) add(format string, values ...any) { fmt.Fprintf(s, format+"\n", va
 
 // text adds a text. anchor is start, middle or end.
 func (s *svg) text(x, y float64, class, anchor, text string) {
-	s.add(`<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>`, x, y, class, anchor, template.HTMLEscapeString(text))
+	s.add(`<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>`,
+		x, y, class, anchor, template.HTMLEscapeString(text))
 }
 
 // finish returns the picture of a height, with a name for screen readers.
 func (s *svg) finish(height float64, name string) template.HTML {
-	return template.HTML(fmt.Sprintf("<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\">\n%s</svg>", svgWidth, height,
-		template.HTMLEscapeString(name), s.String()))
+	return template.HTML(fmt.Sprintf("<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\">\n%s</svg>",
+		svgWidth, height, template.HTMLEscapeString(name), s.String()))
 }
 
 // Bars is a chart with a group of bars for each of several values.

@@ -22,18 +22,21 @@ const ms = time.Millisecond
 // sample is a report with one of each part of a report, and one text wherever there can be one.
 func sample(text string) *report.Report {
 	return &report.Report{
-		Title: text, About: []string{text}, Verdict: report.Verdict{Status: report.Failed, Line: text, Reasons: []string{text}},
+		Title: text, About: []string{text},
+		Verdict: report.Verdict{Status: report.Failed, Line: text, Reasons: []string{text}},
 		Facts: []report.Fact{
 			{Name: text, Key: "one", Value: report.Text(text), Remark: text, Main: true},
 			{Name: text, Key: "two.three", Value: report.Time(1500 * ms), Remark: text},
 			{Key: "errors", Value: report.Data(map[string]int{text: 1})},
 		},
 		Tables: []report.Table{{Title: text, Key: "rows", Marked: 1, Mark: text,
-			Columns: []report.Column{{Name: text, Key: "name", Left: true, Note: text}, {Name: "share", Key: "share"}, {Key: "hidden"}},
-			Rows:    [][]report.Value{{report.Text(text), report.Efficiency(0.5, 0.9), report.Count(7)}},
+			Columns: []report.Column{
+				{Name: text, Key: "name", Left: true, Note: text}, {Name: "share", Key: "share"}, {Key: "hidden"}},
+			Rows: [][]report.Value{{report.Text(text), report.Efficiency(0.5, 0.9), report.Count(7)}},
 		}},
 		Charts: []report.Chart{
-			report.Bars{Title: text, Summary: text, Names: []string{text}, Groups: []report.Group{{Name: text, Counts: []int{3}, Marked: true}}},
+			report.Bars{Title: text, Summary: text, Names: []string{text},
+				Groups: []report.Group{{Name: text, Counts: []int{3}, Marked: true}}},
 			burst(8, text),
 		},
 	}
@@ -86,16 +89,17 @@ FAILED: Things.
 	single := &report.Report{Parts: []*report.Report{{Name: "a", About: []string{"b"}, Facts: []report.Fact{
 		{Name: "one", Value: report.Count(5), Remark: "c"}, {Name: "targets", Value: report.Text(long), Remark: "d"},
 	}}}}
-	assert.Equal(t, "a: b\n\none      5  c\ntargets     "+long+" d\n", written(t, single.WriteText), "long values do not push remarks away")
+	assert.Equal(t, "a: b\n\none      5  c\ntargets     "+long+" d\n", written(t, single.WriteText), "remarks stay")
 	assert.Equal(t, "FAILED: one; two.\n", written(t, (&report.Report{Verdict: report.Judge("", "one", "two")}).WriteText))
 }
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	assert.JSONEq(t, `{"one": "Things", "two": {"three": 1.5}, "errors": {"Things": 1}, "rows": [{"name": "Things", "share": 0.5, "hidden": 7}],
+	assert.JSONEq(t, `{"one": "Things", "two": {"three": 1.5}, "errors": {"Things": 1},
+		"rows": [{"name": "Things", "share": 0.5, "hidden": 7}],
 		"verdict": {"passed": false, "status": "failed", "reasons": ["Things"]}}`, written(t, sample("Things").WriteJSON))
 	part := &report.Report{Name: "a", About: []string{"b"}, Facts: []report.Fact{{Key: "all"}}}
-	assert.Contains(t, written(t, (&report.Report{Parts: []*report.Report{part}}).WriteJSON), `"all": null`, "what is not stated is null")
+	assert.Contains(t, written(t, (&report.Report{Parts: []*report.Report{part}}).WriteJSON), `"all": null`, "not stated")
 }
 
 func TestVerdictsAreTheSameInAllForms(t *testing.T) {
@@ -110,13 +114,15 @@ func TestVerdictsAreTheSameInAllForms(t *testing.T) {
 		report.Interrupted: {"INTERRUPTED: what was cut off is not judged.", "cut off", false},
 	} {
 		all := &report.Report{Title: "all", Parts: []*report.Report{
-			{Name: "first", Verdict: report.Judge("fine")}, {Name: "second", Verdict: report.Verdict{Status: status, Reasons: []string{"because"}}},
+			{Name: "first", Verdict: report.Judge("fine")},
+			{Name: "second", Verdict: report.Verdict{Status: status, Reasons: []string{"because"}}},
 		}}
 		all.Verdict = report.Together(all.Parts)
 		text := written(t, all.WriteText)
 		assert.Contains(t, text, "\n"+want.line)
 		assert.Regexp(t, `(?m)^second +`+want.cell+`$`, text)
-		assert.Contains(t, written(t, all.WritePage), `<span class="badge `+string(status)+`">`+strings.SplitN(want.line, ":", 2)[0])
+		badge := `<span class="badge ` + string(status) + `">`
+		assert.Contains(t, written(t, all.WritePage), badge+strings.SplitN(want.line, ":", 2)[0])
 		var objects []struct {
 			Verdict struct {
 				Passed  bool
@@ -133,10 +139,10 @@ func TestVerdictsAreTheSameInAllForms(t *testing.T) {
 func TestValuesAreReadable(t *testing.T) {
 	t.Parallel()
 	for want, value := range map[string]report.Value{
-		"–": {}, "0 s": report.Time(0), "52 µs": report.Time(52 * time.Microsecond), "1.25 ms": report.Time(1250 * time.Microsecond),
-		"500 ms": report.Time(500 * ms), "1.50 s": report.Time(1500 * ms), "1h30m": report.Time(90 * time.Minute),
-		"300 s": report.Setting(5 * time.Minute), "1.5 s": report.Setting(1500 * ms),
-		"1.00 MB": report.Bytes(1 << 20), "2 user, 1 global": report.ByClass(discordsim.ByClass{User: 2, Global: 1}),
+		"–": {}, "0 s": report.Time(0), "52 µs": report.Time(52 * time.Microsecond), "500 ms": report.Time(500 * ms),
+		"1.25 ms": report.Time(1250 * time.Microsecond), "1.50 s": report.Time(1500 * ms), "1.5 s": report.Setting(1500 * ms),
+		"1h30m": report.Time(90 * time.Minute), "300 s": report.Setting(5 * time.Minute), "1.00 MB": report.Bytes(1 << 20),
+		"2 user, 1 global": report.ByClass(discordsim.ByClass{User: 2, Global: 1}),
 	} {
 		assert.Equal(t, want, value.String())
 	}
@@ -147,7 +153,8 @@ func TestPageEscapesAllTexts(t *testing.T) {
 	page := written(t, sample(`<script>alert("x")</script>'&`).WritePage)
 	assert.NotContains(t, page, "<script")
 	assert.NotContains(t, page, "http://", "it fetches nothing")
-	for _, want := range []string{"&lt;script&gt;", "× request let through", "× avoidable 429", `class="window"`, "5 per 5 ms, fixed"} {
+	for _, want := range []string{"&lt;script&gt;", "× request let through", "× avoidable 429", `class="window"`,
+		"5 per 5 ms, fixed"} {
 		assert.Contains(t, page, want)
 	}
 	assert.Less(t, len(burst(100_000, "x").SVG()), 500_000, "marks that lie on each other are one mark")

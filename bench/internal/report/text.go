@@ -55,7 +55,8 @@ func factsText(facts []Fact) string {
 func (r *Report) overview() Table {
 	overview := Table{Title: "overview"}
 	for _, part := range r.Parts {
-		facts := append([]Fact{{Column: "scenario", Value: Text(part.Name)}, {Column: "verdict", Value: part.Verdict.cell()}}, part.Facts...)
+		facts := []Fact{{Column: "scenario", Value: Text(part.Name)}, {Column: "verdict", Value: part.Verdict.cell()}}
+		facts = append(facts, part.Facts...)
 		facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Column == "" })
 		columns, row := []Column(nil), []Value(nil)
 		for i, fact := range facts {

@@ -71,7 +71,8 @@ func (t *Timeline) use(u discordsim.LimitUse) {
 		l.mark("accepted", at)
 	}
 	closes, n := at+u.State.ResetAfter, len(l.windows)
-	if u.Quota.Kind == discordsim.KindFixed && u.State.ResetAfter > 0 && (n == 0 || l.windows[n-1][1] < closes-time.Millisecond) {
+	begins := n == 0 || l.windows[n-1][1] < closes-time.Millisecond
+	if u.Quota.Kind == discordsim.KindFixed && u.State.ResetAfter > 0 && begins {
 		opens := at
 		if u.Quota.Aligned {
 			opens = max(closes-u.Quota.Period, 0)
@@ -200,7 +201,8 @@ func (s *svg) mark(kind string, x, y float64, n int, about string) {
 	r := 2.5 + math.Log2(float64(n))
 	title := template.HTMLEscapeString(fmt.Sprintf("%d × %s", n, about))
 	if kind == "avoidable" || kind == "unavoidable" {
-		s.add(`<path d="M%.1f %.1fl%.1f %.1fm0 %.1fl%.1f %.1f" class="%s"><title>%s</title></path>`, x-r-1, y-r-1, 2*r+2, 2*r+2, -2*r-2, -2*r-2, 2*r+2, kind, title)
+		s.add(`<path d="M%.1f %.1fl%.1f %.1fm0 %.1fl%.1f %.1f" class="%s"><title>%s</title></path>`,
+			x-r-1, y-r-1, 2*r+2, 2*r+2, -2*r-2, -2*r-2, 2*r+2, kind, title)
 		return
 	}
 	s.add(`<circle cx="%.0f" cy="%.0f" r="%.1f" class="%s"><title>%s</title></circle>`, x, y, r, kind, title)

@@ -44,7 +44,9 @@ func (c *clock) next() bool {
 
 // place returns the index of an event in due, or where to insert it, and whether it was found.
 func (c *clock) place(e *event) (int, bool) {
-	return slices.BinarySearchFunc(c.due, e, func(a, b *event) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.order, a.order)) })
+	return slices.BinarySearchFunc(c.due, e, func(a, b *event) int {
+		return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.order, a.order))
+	})
 }
 
 // after schedules an event for d from now. The event must not be in due.

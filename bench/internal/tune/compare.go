@@ -97,8 +97,8 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 }
 
 // search returns the smallest multiple of a step with which nothing is refused in vain. It begins with the longest
-// predicted wait that a replay with Useful has accepted, because a smaller value would refuse that request. It goes up to
-// the longest predicted wait that was refused in vain, and then down, because refusals change the waits of others.
+// predicted wait that a replay with Useful has accepted, because a smaller value would refuse that request. It goes up
+// to the longest predicted wait that was refused in vain, and then down, because refusals change the waits of others.
 func (r *Report) search(ctx context.Context) (time.Duration, error) {
 	step := stepOf(r.Useful)
 	value, down := roundUp(r.Results[0].predicted, step), false
@@ -162,7 +162,8 @@ type record struct {
 }
 
 func newRecord(c *Config, bucketOf []int, limits int, patient []time.Duration) record {
-	result := Result{Requests: c.Load.Requests(), tallies: make([]tally, limits), waits: make([]time.Duration, c.Load.Requests())}
+	n := c.Load.Requests()
+	result := Result{Requests: n, tallies: make([]tally, limits), waits: make([]time.Duration, n)}
 	return record{Result: result, useful: c.Useful, bucketOf: bucketOf, patient: patient}
 }
 
@@ -213,7 +214,8 @@ func (r *record) answer(number int, queued time.Duration) {
 
 // result completes the result and returns it.
 func (r *record) result(maxRateLimit time.Duration) Result {
-	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(slices.DeleteFunc(slices.Clone(r.waits), func(d time.Duration) bool { return d < 0 }))
+	waited := slices.DeleteFunc(slices.Clone(r.waits), func(d time.Duration) bool { return d < 0 })
+	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(waited)
 	if r.patient != nil {
 		r.waits = nil // only the waits of the replay that refuses nothing are needed later
 	}

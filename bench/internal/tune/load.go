@@ -103,8 +103,8 @@ func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	for i := range rules {
 		if !slices.ContainsFunc(l.queues, func(q queue) bool { return slices.IndexFunc(rules, q.matches) == i }) {
 			templates, _ := l.byRoute()
-			return fmt.Errorf("-rule, number %d has no effect on any request: expected a rule for one of these routes, the first one that "+
-				"applies:\n  %s", i+1, strings.Join(templates, "\n  "))
+			return fmt.Errorf("-rule, number %d has no effect on any request: expected a rule for one of these routes, "+
+				"the first one that applies:\n  %s", i+1, strings.Join(templates, "\n  "))
 		}
 	}
 	return nil

@@ -40,8 +40,8 @@ type replay struct {
 // errStuck reports a fault of the manager.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// simulate replays the load. patient has how long each request waits if nothing is refused; nil: not known. The error is
-// the context's, or reports a faulty manager.
+// simulate replays the load. patient has how long each request waits if nothing is refused; nil: not known. The error
+// is the context's, or reports a faulty manager.
 func simulate(ctx context.Context, c Config, patient []time.Duration, maxRateLimit time.Duration) (Result, error) {
 	r := &replay{load: c.Load, discord: &c.Discord, clock: &clock{}, server: newServer(c.Load, &c.Discord)}
 	r.record = newRecord(&c, r.server.bucketOf, len(r.server.counters), patient)

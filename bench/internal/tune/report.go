@@ -19,7 +19,8 @@ func (r *Report) Report() *report.Report {
 	judged := verdict.Status == report.Passed
 	return &report.Report{
 		Title: "Max rate limits for " + report.Counted(r.Load.Requests(), "request"), About: r.about(), Verdict: verdict,
-		Facts: r.facts(judged), Tables: []report.Table{r.limitsTable(), r.table(judged)}, Charts: []report.Chart{r.chart(judged)},
+		Facts: r.facts(judged), Tables: []report.Table{r.limitsTable(), r.table(judged)},
+		Charts: []report.Chart{r.chart(judged)},
 	}
 }
 
@@ -28,9 +29,11 @@ func (r *Report) about() []string {
 	l, d := r.Load, &r.Discord
 	templates, _ := l.byRoute()
 	requests := fmt.Sprintf("%s in %s", report.Counted(l.Requests(), "request"), report.Time(l.Length))
-	lines := []string{fmt.Sprintf("%s; %s, %s", requests, report.Counted(len(templates), "route"), report.Counted(len(r.limits)-1, "bucket"))}
+	lines := []string{fmt.Sprintf("%s; %s, %s", requests,
+		report.Counted(len(templates), "route"), report.Counted(len(r.limits)-1, "bucket"))}
 	if l.Skipped > 0 {
-		lines = append(lines, fmt.Sprintf("%s skipped, the first because of this: %v", report.Counted(l.Skipped, "line"), l.FirstSkipped))
+		lines = append(lines, fmt.Sprintf("%s skipped, the first because of this: %v",
+			report.Counted(l.Skipped, "line"), l.FirstSkipped))
 	}
 	which := "all routes"
 	for _, rule := range d.Given {
@@ -49,7 +52,8 @@ func (r *Report) about() []string {
 func (r *Report) verdict() report.Verdict {
 	bottleneck, reasons := r.bottleneck(), r.doubts()
 	if bottleneck < 0 {
-		reasons = append(reasons, fmt.Sprintf("no limit made a request wait, so all values do the same; %s in %s cannot tell which one to set",
+		reasons = append(reasons, fmt.Sprintf("no limit made a request wait, so all values do the same; "+
+			"%s in %s cannot tell which one to set",
 			report.Counted(r.Load.Requests(), "request"), report.Time(r.Load.Length)))
 	}
 	if len(reasons) > 0 {
@@ -71,7 +75,8 @@ func (r *Report) verdict() report.Verdict {
 func (r *Report) sides() (lines []string) {
 	useful := report.Setting(r.Useful)
 	if best := r.Results[r.Smallest]; best.Refused > 0 {
-		lines = append(lines, fmt.Sprintf("The %s that it refuses could not have left within %s.", report.Counted(best.Refused, "request"), useful))
+		lines = append(lines, fmt.Sprintf("The %s that it refuses could not have left within %s.",
+			report.Counted(best.Refused, "request"), useful))
 	}
 	if best := r.Results[r.Smallest]; best.Late > 0 {
 		lines = append(lines, fmt.Sprintf("It lets %s wait longer than %s.", report.Counted(best.Late, "request"), useful))
@@ -81,10 +86,12 @@ func (r *Report) sides() (lines []string) {
 		lines = append(lines, fmt.Sprintf("Smaller: %s refuses %s, though %d of them could have left within %s.",
 			report.Setting(smaller.MaxRateLimit), report.Counted(smaller.Refused, "request"), smaller.InVain, useful))
 	}
-	if i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit > max(r.Useful, r.Results[r.Smallest].MaxRateLimit) }); i >= 0 {
+	beyond := max(r.Useful, r.Results[r.Smallest].MaxRateLimit)
+	if i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit > beyond }); i >= 0 {
 		larger := r.Results[i]
-		line := fmt.Sprintf("Larger: with %s, %d requests wait longer than %s", report.Setting(larger.MaxRateLimit), larger.Late, useful)
-		lines = append(lines, strings.Replace(line, " 0 requests wait", " no request waits", 1)+fmt.Sprintf(", the longest %s.", report.Time(larger.Max)))
+		line := fmt.Sprintf("Larger: with %s, %d requests wait longer than %s, the longest %s.",
+			report.Setting(larger.MaxRateLimit), larger.Late, useful, report.Time(larger.Max))
+		lines = append(lines, strings.Replace(line, " 0 requests wait", " no request waits", 1))
 	}
 	return lines
 }
@@ -102,8 +109,9 @@ func (r *Report) doubts() (reasons []string) {
 			reasons = append(reasons, fmt.Sprintf("the load lasts %s, and %s has windows of %s: expected %d windows or more",
 				report.Time(r.Load.Length), limit.name, report.Setting(period), fewWindows))
 		case float64(limit.requests) > allowed:
-			reasons = append(reasons, fmt.Sprintf("%d requests in %s are for %s, and %s allows %.0f: either the rule is wrong, or the load is "+
-				"too large and no max rate limit helps", limit.requests, report.Time(r.Load.Length), limit.name, load.QuotaText(limit.quota), allowed))
+			reasons = append(reasons, fmt.Sprintf("%d requests in %s are for %s, and %s allows %.0f: "+
+				"either the rule is wrong, or the load is too large and no max rate limit helps",
+				limit.requests, report.Time(r.Load.Length), limit.name, load.QuotaText(limit.quota), allowed))
 		}
 	}
 	return reasons
@@ -128,8 +136,9 @@ func (r *Report) name(bottleneck int) string {
 	if t.refused > 0 {
 		refused = fmt.Sprintf(" (%d refused)", t.refused)
 	}
-	return fmt.Sprintf("The bottleneck is %s: it opened last for %s%s, after %s in all and %s at most.", r.limits[bottleneck].name,
-		report.Counted(t.requests, "request"), refused, report.Time(t.waited), report.Time(t.longest))
+	return fmt.Sprintf("The bottleneck is %s: it opened last for %s%s, after %s in all and %s at most.",
+		r.limits[bottleneck].name, report.Counted(t.requests, "request"), refused,
+		report.Time(t.waited), report.Time(t.longest))
 }
 
 // facts returns facts about the recommended value.
@@ -141,7 +150,8 @@ func (r *Report) facts(judged bool) []report.Fact {
 	facts := []report.Fact{
 		{Name: "recommended", Key: "recommended_seconds", Value: recommended, Remark: remark, Main: true},
 		{Name: "refused", Value: report.Count(v.Refused), Main: true,
-			Remark: fmt.Sprintf("of %s; %d could have left within %s", report.Counted(v.Requests, "request"), v.InVain, report.Setting(r.Useful))},
+			Remark: fmt.Sprintf("of %s; %d could have left within %s",
+				report.Counted(v.Requests, "request"), v.InVain, report.Setting(r.Useful))},
 		{Name: "queued, 99 %", Value: report.Time(v.P99), Main: true},
 		{Name: "queued, longest", Value: report.Time(v.Max), Main: true},
 		{Key: "useful_seconds", Value: report.Setting(r.Useful)},
@@ -161,7 +171,8 @@ func (r *Report) limitsTable() report.Table {
 	t := report.Table{Title: "limits", Key: "routes", Columns: []report.Column{
 		{Name: "route", Key: "route", Left: true}, {Name: "requests", Key: "requests"},
 		{Name: "limit of each channel, guild or webhook", Key: "limit", Left: true},
-		{Name: "from", Key: "from", Left: true, Note: "rule: named with -rule; preset: as measured at Discord; flags: -limit, -window and -kind"},
+		{Name: "from", Key: "from", Left: true,
+			Note: "rule: named with -rule; preset: as measured at Discord; flags: -limit, -window and -kind"},
 	}}
 	templates, requests := r.Load.byRoute()
 	for _, template := range templates {
@@ -184,12 +195,15 @@ func (r *Report) table(judged bool) report.Table {
 	useful := report.Setting(r.Useful)
 	t := report.Table{Title: "max rate limits", Key: "values", Mark: "recommended", Columns: []report.Column{
 		{Name: "max rate\nlimit", Key: "max_rate_limit_seconds"},
-		{Name: "refused", Key: "refused", Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
+		{Name: "refused", Key: "refused",
+			Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
 		{Name: "refused\nin vain", Key: "refused_in_vain",
 			Note: fmt.Sprintf("those that could have left within %s, by their prediction or in a replay that refuses nothing",
 				useful)},
-		{Name: "too\nlate", Key: "late", Note: fmt.Sprintf("requests that waited longer than %s; a smaller value would refuse them at once", useful)},
-		{Name: "queued\np50", Key: "queued_seconds.median", Note: "how long requests were held back, round trips not counted: median, 99th percentile, longest"},
+		{Name: "too\nlate", Key: "late",
+			Note: fmt.Sprintf("requests that waited longer than %s; a smaller value would refuse them at once", useful)},
+		{Name: "queued\np50", Key: "queued_seconds.median",
+			Note: "how long requests were held back, round trips not counted: median, 99th percentile, longest"},
 		{Name: "\np99", Key: "queued_seconds.p99"},
 		{Name: "\nlongest", Key: "queued_seconds.max"},
 		{Name: "429s", Key: "rate_limited"},
@@ -209,13 +223,15 @@ func (r *Report) table(judged bool) report.Table {
 // chart shows for each value how many requests are refused in vain, and how many leave too late.
 func (r *Report) chart(judged bool) report.Chart {
 	c := report.Bars{
-		Title:   "Too small, too large",
-		Summary: fmt.Sprintf("How many requests each value refuses in vain, and how many wait longer than %s.", report.Setting(r.Useful)),
-		Names:   []string{"refused in vain", "too late"},
+		Title: "Too small, too large",
+		Summary: fmt.Sprintf("How many requests each value refuses in vain, and how many wait longer than %s.",
+			report.Setting(r.Useful)),
+		Names: []string{"refused in vain", "too late"},
 	}
 	for i, v := range r.Results {
 		name := report.Setting(v.MaxRateLimit).String()
-		c.Groups = append(c.Groups, report.Group{Name: name, Counts: []int{v.InVain, v.Late}, Marked: judged && i == r.Smallest})
+		marked := judged && i == r.Smallest
+		c.Groups = append(c.Groups, report.Group{Name: name, Counts: []int{v.InVain, v.Late}, Marked: marked})
 	}
 	return c
 }

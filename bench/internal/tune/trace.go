@@ -21,8 +21,8 @@ const (
 	latestSecond = 1e11
 
 	expectedColumns = "expected the columns time, method, path"
-	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (not milliseconds) since any origin, " +
-		"such as 12.5"
+	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, " +
+		"or seconds (not milliseconds) since any origin, such as 12.5"
 )
 
 // ReadTrace reads a load from CSV. The requests may be in any order. Errors repeat nothing of the content, because a
@@ -101,7 +101,8 @@ func (t *trace) end() error {
 	first, last := slices.MinFunc(t.times, time.Time.Compare), slices.MaxFunc(t.times, time.Time.Compare)
 	t.load.Length = last.Sub(first)
 	if t.load.Length > longestTrace {
-		return fmt.Errorf("the first and the last request are %.0f days apart: expected at most a year", t.load.Length.Hours()/24)
+		days := t.load.Length.Hours() / 24
+		return fmt.Errorf("the first and the last request are %.0f days apart: expected at most a year", days)
 	}
 	for i, at := range t.times {
 		t.load.arrivals[i].at = at.Sub(first)

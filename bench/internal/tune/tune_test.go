@@ -102,7 +102,8 @@ func TestBothSidesByHand(t *testing.T) {
 		assert.Equal(t, 11*second, best.MaxRateLimit, "two windows and round trips")
 		assert.Equal(t, []int{5, 0, 0}, []int{best.Refused, best.InVain, best.Late})
 		text := written(t, r)
-		assert.Contains(t, text, "\nOK: 11 s is the smallest max rate limit that refuses nothing that could have left within 12 s; values up to 12 s do the same.\n")
+		assert.Contains(t, text, "\nOK: 11 s is the smallest max rate limit that refuses nothing "+
+			"that could have left within 12 s; values up to 12 s do the same.\n")
 		assert.Contains(t, text, "\nThe 5 requests that it refuses could not have left within 12 s.\n")
 		assert.Contains(t, text, "\nLarger: with 60 s, 5 requests wait longer than 12 s, the longest 15.")
 	}
@@ -118,15 +119,15 @@ func written(t *testing.T, r *Report) string {
 func TestRecommendedValueIsTheSmallest(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
-		for _, discord := range []Discord{fixed, usual(discordsim.Sliding(5, 5*second)), usual(discordsim.Leaky(5, 5*second))} {
+		for _, d := range []Discord{fixed, usual(discordsim.Sliding(5, 5*second)), usual(discordsim.Leaky(5, 5*second))} {
 			for _, useful := range []time.Duration{2 * second, 9 * second} {
-				r := run(t, hour(seed), discord, useful)
-				assert.Equal(t, r.Results, run(t, hour(seed), discord, useful).Results, "the same load, the same result")
+				r := run(t, hour(seed), d, useful)
+				assert.Equal(t, r.Results, run(t, hour(seed), d, useful).Results, "the same load, the same result")
 				best := r.Results[r.Smallest]
 				assert.Zero(t, best.InVain)
 				smaller, err := simulate(t.Context(), r.Config, r.patient.waits, best.MaxRateLimit-stepOf(useful))
 				require.NoError(t, err)
-				assert.Positive(t, smaller.InVain, "%v with %v", useful, discord.Others[0].Quota.Kind)
+				assert.Positive(t, smaller.InVain, "%v with %v", useful, d.Others[0].Quota.Kind)
 				refused := -1
 				for _, v := range slices.Backward(r.Results) {
 					assert.GreaterOrEqual(t, v.Refused, refused, "a larger value refuses no more")
@@ -141,10 +142,13 @@ func TestRecommendedValueIsTheSmallest(t *testing.T) {
 func TestLoadThatCannotTellIsNotJudged(t *testing.T) {
 	t.Parallel()
 	for want, load := range map[string]*Load{
-		"no limit made a request wait, so all values do the same; 4 requests in 1m cannot": read(t, "0 3 /channels/1/messages", "60 1 /channels/1/messages"),
-		"the load lasts 10.00 s, and POST /channels/{channel_id}/messages of channel 1 has windows of 5 s: expected 3 windows or more": read(t,
+		"no limit made a request wait, so all values do the same; 4 requests in 1m cannot": read(t,
+			"0 3 /channels/1/messages", "60 1 /channels/1/messages"),
+		"the load lasts 10.00 s, and POST /channels/{channel_id}/messages of channel 1 has windows of 5 s: " +
+			"expected 3 windows or more": read(t,
 			"0 10 /channels/1/messages", "10 1 /channels/1/messages"),
-		"101 requests in 1m are for POST /channels/{channel_id}/messages of channel 1, and 5 per 5 s (fixed window) allows 65: either": read(t,
+		"101 requests in 1m are for POST /channels/{channel_id}/messages of channel 1, and 5 per 5 s (fixed window) " +
+			"allows 65: either": read(t,
 			"0 100 /channels/1/messages", "60 1 /channels/1/messages"),
 	} {
 		r := run(t, load, fixed, 10*second)
@@ -159,14 +163,15 @@ func TestLoadThatCannotTellIsNotJudged(t *testing.T) {
 func TestRulesAreShown(t *testing.T) {
 	t.Parallel()
 	requests := read(t, "0 8 /channels/1/messages", "0 2 /channels/1/typing", "60 1 /channels/1/messages")
-	discord := fixed
-	discord.Given = []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Sliding(4, 3*second)}}
-	text := written(t, run(t, requests, discord, 10*second))
-	assert.Contains(t, text, "\nrule: POST /channels/{id}/messages = 4 per 3 s (sliding log)\nall other routes: 5 per 5 s (fixed window); at most 50 per second in all\n")
+	d := fixed
+	d.Given = []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Sliding(4, 3*second)}}
+	text := written(t, run(t, requests, d, 10*second))
+	assert.Contains(t, text, "\nrule: POST /channels/{id}/messages = 4 per 3 s (sliding log)\n"+
+		"all other routes: 5 per 5 s (fixed window); at most 50 per second in all\n")
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/messages +9  4 per 3 s \(sliding log\) +rule$`, text)
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/typing +2  5 per 5 s \(fixed window\) +flags$`, text)
-	discord.Given, discord.Others, discord.Preset = nil, load.Preset(), true
-	text = written(t, run(t, requests, discord, 10*second))
+	d.Given, d.Others, d.Preset = nil, load.Preset(), true
+	text = written(t, run(t, requests, d, 10*second))
 	assert.Contains(t, text, "all routes: limits as measured at Discord")
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/messages +9  5 per 5 s \(token bucket\) +preset$`, text)
 }
@@ -184,15 +189,17 @@ func TestBottleneckIsTheLimitThatOpenedLast(t *testing.T) {
 	text := written(t, run(t, read(t, lines...), discord, 50*second))
 	assert.Contains(t, text, "The bottleneck is the global limit: it opened last for 7")
 
-	text = written(t, run(t, read(t, "0 20 /channels/7/messages", "0 7 /channels/8/messages", "60 1 /channels/7/messages"), fixed, 11*second))
-	assert.Regexp(t, `The bottleneck is POST /channels/\{channel_id\}/messages of channel 7: it opened last for 1\d requests \(5 refused\), after 2m`, text)
+	requests := read(t, "0 20 /channels/7/messages", "0 7 /channels/8/messages", "60 1 /channels/7/messages")
+	text = written(t, run(t, requests, fixed, 11*second))
+	assert.Regexp(t, `The bottleneck is POST /channels/\{channel_id\}/messages of channel 7: `+
+		`it opened last for 1\d requests \(5 refused\), after 2m`, text)
 }
 
 func TestRoutesThatShareABucketShareItsCounter(t *testing.T) {
 	t.Parallel()
-	discord := fixed
-	discord.Others = []discordsim.Rule{{Path: "/channels/{id}/**", Hash: "one", Quota: discordsim.Fixed(5, 5*second)}}
-	r := run(t, read(t, "0 5 /channels/1/messages", "0 5 /channels/1/typing", "60 1 /channels/1/typing"), discord, 20*second)
+	d := fixed
+	d.Others = []discordsim.Rule{{Path: "/channels/{id}/**", Hash: "one", Quota: discordsim.Fixed(5, 5*second)}}
+	r := run(t, read(t, "0 5 /channels/1/messages", "0 5 /channels/1/typing", "60 1 /channels/1/typing"), d, 20*second)
 	assert.Len(t, r.limits, 2, "one bucket, and the global limit")
 	assert.InDelta(t, 5*second, r.Results[r.Smallest].Max, float64(second))
 }

@@ -137,8 +137,8 @@ func about(err error, pattern string) error {
 // ours matches what processes store: the version of a value, and JSON.
 var ours = regexp.MustCompile(`^-?\d+\.\d+ \{`)
 
-// checkAddress checks that the key of the IP address, which may be on another node than the other keys, holds nothing or
-// the counts of other processes.
+// checkAddress checks that the key of the IP address, which may be on another node than the other keys, holds nothing
+// or the counts of other processes.
 func (c *Client) checkAddress(ctx context.Context, key string) error {
 	load := "local kind = redis.call('TYPE', KEYS[1]).ok " +
 		"return {kind, kind == 'string' and string.sub(redis.call('GET', KEYS[1]), 1, 64) or ''}"

@@ -43,8 +43,9 @@ var (
 	ErrSentinel = errors.New("the Sentinels do not name a primary: " +
 		"master_set in the URL must be the primary's name, and the addresses those of the Sentinels")
 	ErrDatabase   = errors.New("the server has no such database: use a lower number, or none in a cluster")
-	ErrForeignKey = errors.New("the key holds a foreign value: delete it, or choose another WithApplication or WithAddress")
-	ErrRefused    = errors.New("the server refuses the command")
+	ErrForeignKey = errors.New("the key holds a foreign value: " +
+		"delete it, or choose another WithApplication or WithAddress")
+	ErrRefused = errors.New("the server refuses the command")
 
 	// ErrURL is returned by Open for an invalid URL. The error names the problem but no part of the URL, which may be
 	// secret.

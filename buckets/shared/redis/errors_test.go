@@ -27,8 +27,9 @@ func TestErrorNamesNoCommandIfTheLineHasSeveral(t *testing.T) {
 func TestEachProblemHasItsOwnClass(t *testing.T) {
 	t.Parallel()
 	all := []error{
-		ErrUnreachable, ErrTLS, ErrProtocol, ErrAuthentication, ErrPermission, ErrProtectedMode, ErrLoading, ErrReadOnly, ErrScripts, ErrTooOld,
-		ErrMemory, ErrEviction, ErrCluster, ErrNoCluster, ErrSentinel, ErrDatabase, ErrForeignKey, ErrRefused,
+		ErrUnreachable, ErrTLS, ErrProtocol, ErrAuthentication, ErrPermission, ErrProtectedMode, ErrLoading, ErrReadOnly,
+		ErrScripts, ErrTooOld, ErrMemory, ErrEviction, ErrCluster, ErrNoCluster, ErrSentinel, ErrDatabase, ErrForeignKey,
+		ErrRefused,
 	}
 	seen := make(map[string]error)
 	for _, problem := range all {

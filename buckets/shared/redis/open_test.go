@@ -21,14 +21,16 @@ import (
 )
 
 // numbers is a script that returns four numbers.
-var numbers = &shared.Script{Name: "numbers", Source: "return {3, 4, tonumber(redis.call('INCR', KEYS[1])), tonumber(ARGV[1])}"}
+var numbers = &shared.Script{Name: "numbers",
+	Source: "return {3, 4, tonumber(redis.call('INCR', KEYS[1])), tonumber(ARGV[1])}"}
 
 const key = "rl2:{test-bot}:test"
 
 func TestOpenReachesAnEngineByAllKindsOfURL(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
-	e := redistest.NewEngine(t, "--requirepass", "p@ss", "--user", "me", "on", ">w#rd", "~*", "&*", "+@all", "--unixsocket", socket)
+	e := redistest.NewEngine(t, "--requirepass", "p@ss", "--unixsocket", socket,
+		"--user", "me", "on", ">w#rd", "~*", "&*", "+@all")
 	for _, url := range []string{
 		"redis://:p%40ss@" + e.Address(),
 		"valkey://default:p%40ss@" + e.Address() + "/0",
@@ -61,25 +63,31 @@ func TestOpenFailsIfTheEngineIsNotUsable(t *testing.T) {
 		problem   error
 		says      []string
 	}{
-		"no password":       {password, "", nil, redis.ErrAuthentication, []string{"NOAUTH", "redis://user:password@host", "redis://:password@host"}},
-		"wrong password":    {password, "redis://:wr%2Fong@HOST", nil, redis.ErrAuthentication, []string{"WRONGPASS"}},
-		"unknown user":      {password, "redis://who:wr%2Fong@HOST", nil, redis.ErrAuthentication, nil},
-		"old password":      {password, "redis://:wr%2Fong@HOST?protocol=2", nil, redis.ErrAuthentication, nil},
-		"replica":           {[]string{"--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "yes"}, "", nil, redis.ErrReadOnly, []string{"primary"}},
-		"stale replica":     {[]string{"--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no"}, "", nil, redis.ErrReadOnly, []string{"MASTERDOWN"}},
-		"no eval":           {[]string{"--rename-command", "EVAL", ""}, "", nil, redis.ErrScripts, []string{"eval"}},
-		"no evalsha":        {[]string{"--rename-command", "EVALSHA", ""}, "", nil, redis.ErrScripts, []string{"evalsha"}},
-		"no command":        {[]string{"--rename-command", "PTTL", ""}, "", nil, redis.ErrRefused, []string{"pttl"}},
-		"full":              {[]string{"--maxmemory", "1"}, "", nil, redis.ErrMemory, []string{"set", "maxmemory"}},
-		"evicts":            {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "", nil, redis.ErrEviction, []string{"allkeys-lru", "noeviction"}},
-		"database":          {nil, "redis://HOST/99", nil, redis.ErrDatabase, []string{"lower number"}},
-		"cluster down":      {[]string{"--cluster-enabled", "yes"}, "", nil, redis.ErrCluster, []string{"CLUSTER INFO"}},
-		"no cluster":        {nil, "redis://HOST?addr=HOST", nil, redis.ErrNoCluster, []string{"remove addr"}},
-		"disk":              {[]string{"--min-replicas-to-write", "1"}, "", nil, redis.ErrRefused, []string{"NOREPLICAS"}},
-		"full of clients":   {[]string{"--maxclients", "1"}, "", nil, redis.ErrRefused, []string{"max number of clients"}},
-		"tls":               {nil, "rediss://HOST", nil, redis.ErrUnreachable, []string{"is the port a TLS port?"}},
-		"foreign text":      {nil, "", []string{"SET", "rl2:{test-bot}:v", "hello"}, redis.ErrForeignKey, []string{`"rl2:{test-bot}:v"`, "hello", "delete it"}},
-		"foreign kind":      {nil, "", []string{"RPUSH", "rl2:{test-bot}:v", "x"}, redis.ErrForeignKey, []string{`"rl2:{test-bot}:v"`, "list"}},
+		"no password": {password, "", nil, redis.ErrAuthentication,
+			[]string{"NOAUTH", "redis://user:password@host", "redis://:password@host"}},
+		"wrong password": {password, "redis://:wr%2Fong@HOST", nil, redis.ErrAuthentication, []string{"WRONGPASS"}},
+		"unknown user":   {password, "redis://who:wr%2Fong@HOST", nil, redis.ErrAuthentication, nil},
+		"old password":   {password, "redis://:wr%2Fong@HOST?protocol=2", nil, redis.ErrAuthentication, nil},
+		"replica": {[]string{"--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "yes"}, "",
+			nil, redis.ErrReadOnly, []string{"primary"}},
+		"stale replica": {[]string{"--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no"}, "",
+			nil, redis.ErrReadOnly, []string{"MASTERDOWN"}},
+		"no eval":    {[]string{"--rename-command", "EVAL", ""}, "", nil, redis.ErrScripts, []string{"eval"}},
+		"no evalsha": {[]string{"--rename-command", "EVALSHA", ""}, "", nil, redis.ErrScripts, []string{"evalsha"}},
+		"no command": {[]string{"--rename-command", "PTTL", ""}, "", nil, redis.ErrRefused, []string{"pttl"}},
+		"full":       {[]string{"--maxmemory", "1"}, "", nil, redis.ErrMemory, []string{"set", "maxmemory"}},
+		"evicts": {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "",
+			nil, redis.ErrEviction, []string{"allkeys-lru", "noeviction"}},
+		"database":        {nil, "redis://HOST/99", nil, redis.ErrDatabase, []string{"lower number"}},
+		"cluster down":    {[]string{"--cluster-enabled", "yes"}, "", nil, redis.ErrCluster, []string{"CLUSTER INFO"}},
+		"no cluster":      {nil, "redis://HOST?addr=HOST", nil, redis.ErrNoCluster, []string{"remove addr"}},
+		"disk":            {[]string{"--min-replicas-to-write", "1"}, "", nil, redis.ErrRefused, []string{"NOREPLICAS"}},
+		"full of clients": {[]string{"--maxclients", "1"}, "", nil, redis.ErrRefused, []string{"max number of clients"}},
+		"tls":             {nil, "rediss://HOST", nil, redis.ErrUnreachable, []string{"is the port a TLS port?"}},
+		"foreign text": {nil, "", []string{"SET", "rl2:{test-bot}:v", "hello"},
+			redis.ErrForeignKey, []string{`"rl2:{test-bot}:v"`, "hello", "delete it"}},
+		"foreign kind": {nil, "", []string{"RPUSH", "rl2:{test-bot}:v", "x"},
+			redis.ErrForeignKey, []string{`"rl2:{test-bot}:v"`, "list"}},
 		"not in a database": {[]string{"--databases", "1"}, "redis://HOST/1", nil, redis.ErrDatabase, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,21 +137,24 @@ func TestOpenFailsWithRepliesOfOtherEngines(t *testing.T) {
 			return ""
 		}
 	}
+	always := func(answer string) func([]string) string { return func([]string) string { return answer } }
 	denied := "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set.\r\n"
 	for name, c := range map[string]struct {
 		greeting string
 		answer   func([]string) string
 		problem  error
 	}{
-		"protected mode":     {denied, func([]string) string { return denied }, redis.ErrProtectedMode},
-		"loading":            {"", func([]string) string { return "-LOADING Redis is loading the dataset in memory\r\n" }, redis.ErrLoading},
-		"loading, later":     {"", one("EVAL", "-LOADING Redis is loading the dataset in memory\r\n"), redis.ErrLoading},
-		"redis 4":            {"", one("EVAL", "*3\r\n$0\r\n\r\n$3\r\nset\r\n$67\r\n-ERR Write commands not allowed after non deterministic commands. etc\r\n"), redis.ErrTooOld},
-		"cluster down":       {"", one("EVAL", "-CLUSTERDOWN Hash slot not served\r\n"), redis.ErrCluster},
-		"half a failover":    {"", one("EVAL", "-READONLY You can't write against a read only replica.\r\n"), redis.ErrReadOnly},
-		"later ACL messages": {"", one("EVAL", "*3\r\n$0\r\n\r\n$4\r\nzadd\r\n$81\r\nNOPERM ACL failure in script: User u has no permissions to run the 'zadd' command.\r\n"), redis.ErrPermission},
-		"says nothing":       {"", one("EVAL", "*0\r\n"), redis.ErrScripts},
-		"another protocol":   {"HTTP/1.1 400 Bad Request\r\n\r\n", func([]string) string { return "x" }, redis.ErrProtocol},
+		"protected mode": {denied, always(denied), redis.ErrProtectedMode},
+		"loading":        {"", always("-LOADING Redis is loading the dataset in memory\r\n"), redis.ErrLoading},
+		"loading, later": {"", one("EVAL", "-LOADING Redis is loading the dataset in memory\r\n"), redis.ErrLoading},
+		"redis 4": {"", one("EVAL", "*3\r\n$0\r\n\r\n$3\r\nset\r\n$67\r\n"+
+			"-ERR Write commands not allowed after non deterministic commands. etc\r\n"), redis.ErrTooOld},
+		"cluster down":    {"", one("EVAL", "-CLUSTERDOWN Hash slot not served\r\n"), redis.ErrCluster},
+		"half a failover": {"", one("EVAL", "-READONLY You can't write against a read only replica.\r\n"), redis.ErrReadOnly},
+		"later ACL messages": {"", one("EVAL", "*3\r\n$0\r\n\r\n$4\r\nzadd\r\n$81\r\n"+
+			"NOPERM ACL failure in script: User u has no permissions to run the 'zadd' command.\r\n"), redis.ErrPermission},
+		"says nothing":     {"", one("EVAL", "*0\r\n"), redis.ErrScripts},
+		"another protocol": {"HTTP/1.1 400 Bad Request\r\n\r\n", always("x"), redis.ErrProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,11 +220,13 @@ func TestOpenFailsWithAnInvalidOption(t *testing.T) {
 	const token = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWsabc"
 	_, err := redis.Open(t.Context(), "redis://127.0.0.1:1")
 	assert.ErrorIs(t, err, redis.ErrApplication)
-	for _, name := range []string{"", "a b", "a{b", "b}", "b*", "what?", "[x]", `a\b`, "a\n", "a\x00", `"a"`, strings.Repeat("x", 100), token, "Bot " + token} {
+	for _, name := range []string{"", "a b", "a{b", "b}", "b*", "what?", "[x]", `a\b`, "a\n", "a\x00", `"a"`,
+		strings.Repeat("x", 100), token, "Bot " + token} {
 		_, err := redis.Open(t.Context(), "redis://127.0.0.1:1", redis.WithApplication(name))
 		assert.ErrorIs(t, err, redis.ErrApplication, name)
 	}
-	for _, name := range []string{token, "Bot " + token, "Bearer " + token, "bot:" + token, token + "}", "Bearer hunter2", "Bearer " + strings.Repeat("hunter2", 20)} {
+	for _, name := range []string{token, "Bot " + token, "Bearer " + token, "bot:" + token, token + "}",
+		"Bearer hunter2", "Bearer " + strings.Repeat("hunter2", 20)} {
 		_, err = redis.Open(t.Context(), "redis://127.0.0.1:1", redis.WithApplication(name))
 		assert.ErrorIs(t, err, redis.ErrApplication, name)
 		assert.NotContains(t, err.Error(), token, name)
@@ -276,7 +289,8 @@ func TestURLsAreNotRepeatedInErrors(t *testing.T) {
 		assert.ErrorIs(t, err, redis.ErrURL, url)
 		assert.NotContains(t, err.Error(), secret, url)
 	}
-	for _, url := range []string{"127.0.0.1:6379", "localhost:6379", " redis://127.0.0.1:1", "\tredis://127.0.0.1:1", "127.0.0.1", "http://127.0.0.1:1", ""} {
+	for _, url := range []string{"127.0.0.1:6379", "localhost:6379", " redis://127.0.0.1:1", "\tredis://127.0.0.1:1",
+		"127.0.0.1", "http://127.0.0.1:1", ""} {
 		assert.ErrorContains(t, refused(t, url), "it must begin with redis://", url)
 	}
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:abc"), "the port is not a number")
@@ -366,7 +380,7 @@ func TestConnectIsForOtherStores(t *testing.T) {
 	values, err := client.Run(within(t, 5*time.Second), numbers, []string{"any"}, "1")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{3, 4, 1, 1}, values)
-	n, err := client.Run(within(t, 5*time.Second), &shared.Script{Name: "size", Source: "return {redis.call('DBSIZE')}"}, nil)
+	n, err := client.Run(within(t, 5*time.Second), &shared.Script{Name: "n", Source: "return {redis.call('DBSIZE')}"}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1}, n, "Connect stores no keys")
 

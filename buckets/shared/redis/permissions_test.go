@@ -139,7 +139,8 @@ func TestPermissionsAreTheCommandsOfScripts(t *testing.T) {
 	}
 	delete(needed, "info") // optional
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(needed)), redis.Permissions)
-	assert.ElementsMatch(t, redis.Permissions, append(redis.Probed(), "eval", "evalsha", "ping", "subscribe"), "Open tries each command")
+	assert.ElementsMatch(t, redis.Permissions, append(redis.Probed(), "eval", "evalsha", "ping", "subscribe"),
+		"Open tries each command")
 }
 
 func TestReadmeNamesThePermissions(t *testing.T) {

@@ -49,7 +49,7 @@ func TestErrorsOfScripts(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
-	_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: "text", Source: "return 'a'"}, []string{key})
+	_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: "a", Source: "return 'a'"}, []string{key})
 	assert.ErrorContains(t, err, "not a list of integers")
 	wrong := &shared.Script{Name: "wrong", Source: "redis.call('SET', KEYS[1], 'x') return {redis.call('HLEN', KEYS[1])}"}
 	_, err = store.Runner().Run(within(t, 5*time.Second), wrong, []string{key})
@@ -74,7 +74,8 @@ func TestClientReconnectsAfterARestart(t *testing.T) {
 	_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
 	assert.Error(t, err)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded, "the call must fail at once")
-	assert.Never(t, func() bool { return dialed.Load()-before > 15 }, time.Second, 10*time.Millisecond, "connections dialed in a second")
+	assert.Never(t, func() bool { return dialed.Load()-before > 15 }, time.Second, 10*time.Millisecond,
+		"connections dialed in a second")
 
 	require.NoError(t, e.Restart(t.Context()))
 	hears("two")

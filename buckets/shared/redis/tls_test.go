@@ -24,7 +24,8 @@ func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	require.NoError(t, err)
@@ -45,15 +46,16 @@ func TestTLS(t *testing.T) {
 	_, port, _ := net.SplitHostPort(plain.Addr().String())
 	_, others := certificate(t, "localhost")
 
-	open(t, "rediss://localhost:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted}))
-	open(t, "redis://localhost:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted}))
+	trust := redis.WithTLS(&tls.Config{RootCAs: trusted})
+	open(t, "rediss://localhost:"+port, trust)
+	open(t, "redis://localhost:"+port, trust)
 	open(t, "valkeys://127.0.0.1:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted, ServerName: "localhost"}))
 	open(t, "rediss://127.0.0.1:"+port+"?skip_verify=true")
 
 	assert.ErrorIs(t, refused(t, "rediss://localhost:"+port), redis.ErrTLS)
 	assert.ErrorIs(t, refused(t, "rediss://localhost:"+port, redis.WithTLS(&tls.Config{RootCAs: others})), redis.ErrTLS)
-	assert.ErrorIs(t, refused(t, "rediss://127.0.0.1:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted})), redis.ErrTLS, "the certificate has another name")
-	assert.ErrorIs(t, refused(t, "rediss://localhost:1?addr=127.0.0.1:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted})), redis.ErrNoCluster,
+	assert.ErrorIs(t, refused(t, "rediss://127.0.0.1:"+port, trust), redis.ErrTLS, "the certificate has another name")
+	assert.ErrorIs(t, refused(t, "rediss://localhost:1?addr=127.0.0.1:"+port, trust), redis.ErrNoCluster,
 		"all servers have a certificate for the first host of the URL")
 	assert.ErrorContains(t, refused(t, "redis://localhost:"+port), "TLS", "a TLS server hangs up, or sends an alert")
 }

@@ -59,7 +59,8 @@ func TestManagersShareOverAClusterWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.NewCluster(t, 3, 0)
 	for _, node := range nodes {
-		_, err := node.Do(append(append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...), "+cluster|slots")...)
+		allowed := append(rules(t, "test-bot"), "+cluster|slots")
+		_, err := node.Do(append([]string{"ACL", "SETUSER", "bot", ">secret"}, allowed...)...)
 		require.NoError(t, err)
 	}
 	discord, err := discordsim.New(discordsim.Config{

@@ -250,11 +250,11 @@ type recorder struct {
 	keys []string
 }
 
-func (r *recorder) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+func (r *recorder) Run(ctx context.Context, script *shared.Script, keys []string, args ...string) ([]int64, error) {
 	r.mu.Lock()
 	r.keys = append(r.keys, keys...)
 	r.mu.Unlock()
-	return r.Runner.Run(ctx, script, keys, arguments...)
+	return r.Runner.Run(ctx, script, keys, args...)
 }
 
 // 8: the keys of the specification are in different slots of a cluster. With a prefix all keys have the same hash tag.

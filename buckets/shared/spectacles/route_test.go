@@ -28,7 +28,7 @@ func TestNamesOfRoutes(t *testing.T) {
 		},
 		{"GET /guilds/{guild_id}/members/{user_id}", "2", "/guilds/2/members/:id", "GET /guilds/2/members/:id"},
 		{"GET /webhooks/{webhook_id}", "3", "/webhooks/3", "GET /webhooks/3"},
-		{"POST /webhooks/{webhook_id}/{webhook_token}", "3:0123456789abcdef", "/webhooks/3/:token", "POST /webhooks/3/:token"},
+		{"POST /webhooks/{webhook_id}/{webhook_token}", "3:0123456789abcde", "/webhooks/3/:token", "POST /webhooks/3/:token"},
 		{
 			"POST /interactions/{interaction_id}/{interaction_token}/callback", "4:0123456789abcdef",
 			"/interactions/:id/:token/callback", "POST /interactions/:id/:token/callback",

@@ -25,44 +25,46 @@ import (
 
 // config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ followed by the
 // flag's name in capitals, with underscores. Variables of other proxies are accepted, too, if they have the same
-// meaning.
+// meaning. What --help says of the flags is in flagHelp.
 type config struct {
-	Listen         string          `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. An address that is not loopback needs a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
-	Admin          string          `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are served, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
-	Upstream       string          `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
-	MaxWait        time.Duration   `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a request gets a 429 at once. Default ${default}. A request can set its own in seconds, in the header X-Ratelight-Max-Wait."`
-	MaxQueue       int             `default:"10000" placeholder:"N" help:"How many requests may wait in total; above it, a request gets a 503. Default ${default}; 0 means no bound."`
-	MaxConnections int             `default:"10000" placeholder:"N" help:"How many connections bots may have open; above it, the connection that has been without a request for longest is closed. Default ${default}; 0 means no bound."`
-	MaxBody        int64           `default:"1048576" placeholder:"BYTES" help:"Requests with bodies up to this size are kept in memory, so that they can be repeated after a 429. Default ${default}."`
-	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"How long an attempt to send a request may go without progress. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
-	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot. Then exceptions, by id, for bots whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
-	Limit          []declaredLimit `placeholder:"ROUTE=N/TIME" help:"A limit that Discord does not announce, such as 'PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major' or 'all=100/1m per group'. Can be repeated."`
-	KnownLimit     []knownLimit    `placeholder:"NAME" help:"A known limit that Discord does not announce: all, or ${known}. Can be repeated."`
-	HideLimits     bool            `help:"Remove X-RateLimit-* from responses, so that the libraries' own limiters do not wait, too."`
-	DrainTimeout   time.Duration   `default:"25s" placeholder:"TIME" help:"How long the proxy waits after SIGTERM for its requests to end. Default ${default}."`
+	Listen         string        `placeholder:"HOST:PORT"`
+	Admin          string        `placeholder:"HOST:PORT"`
+	Upstream       string        `default:"https://discord.com" placeholder:"URL"`
+	MaxWait        time.Duration `default:"10s" placeholder:"TIME"`
+	MaxQueue       int           `default:"10000" placeholder:"N"`
+	MaxConnections int           `default:"10000" placeholder:"N"`
+	MaxBody        int64         `default:"1048576" placeholder:"BYTES"`
+	RequestTimeout patience      `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME"`
 
-	Secret     string `placeholder:"SECRET" help:"The secret that every request must carry, in the header X-Ratelight-Secret or as the first part of the path. 16 characters or more."`
-	SecretFile string `type:"existingfile" placeholder:"FILE" help:"A file that contains the secret."`
-	TLSCert    string `type:"existingfile" placeholder:"FILE" help:"Certificate for TLS, with --tls-key."`
-	TLSKey     string `type:"existingfile" placeholder:"FILE" help:"The key of that certificate."`
-	ClientCA   string `type:"existingfile" placeholder:"FILE" help:"Accept only clients with a certificate of these authorities."`
-	Insecure   bool   `help:"Listen on any address without a secret."`
+	GlobalLimit limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…"`
+	Limit       []declaredLimit `placeholder:"ROUTE=N/TIME"`
+	KnownLimit  []knownLimit    `placeholder:"NAME"`
+	HideLimits  bool
 
-	AllowHost []string `placeholder:"NAME" help:"Another name by which requests reach the proxy. Without a secret and without TLS, the proxy serves only addresses, localhost, names without a dot, and these names. Can be repeated."`
+	DrainTimeout time.Duration `default:"25s" placeholder:"TIME"`
 
-	Redis       string `placeholder:"URL" help:"Share limits with other processes through this Redis or Valkey server."`
-	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name share limits on that server. Default ${default}."`
+	Secret     string `placeholder:"SECRET"`
+	SecretFile string `type:"existingfile" placeholder:"FILE"`
+	TLSCert    string `type:"existingfile" placeholder:"FILE"`
+	TLSKey     string `type:"existingfile" placeholder:"FILE"`
+	ClientCA   string `type:"existingfile" placeholder:"FILE"`
+	Insecure   bool
 
-	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that the proxy continues from it after a restart."`
-	StateKey string `placeholder:"SECRET" help:"Secret key for the hashes in the state file, in which the key is not stored. Needs --state."`
-	Record   string `placeholder:"FILE" help:"Record in this file the route and time of each request, for bench tune. The file is overwritten at each start. It contains no ids and no tokens."`
+	AllowHost []string `placeholder:"NAME"`
 
-	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
-	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json. Default ${default}."`
-	AccessLog bool   `help:"Log each request with its route and its outcome, without path, query, tokens and secrets."`
+	Redis       string `placeholder:"URL"`
+	Application string `default:"ratelight-proxy" placeholder:"NAME"`
 
-	Check   bool             `env:"-" help:"Check flags, environment and files, and exit."`
-	Version kong.VersionFlag `env:"-" help:"Print the version, and exit."`
+	State    string `placeholder:"FILE"`
+	StateKey string `placeholder:"SECRET"`
+	Record   string `placeholder:"FILE"`
+
+	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL"`
+	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT"`
+	AccessLog bool
+
+	Check   bool             `env:"-"`
+	Version kong.VersionFlag `env:"-"`
 }
 
 // errDone is returned by parse if the program should end with success, for example after --help.
@@ -86,9 +88,9 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
 		kong.Description("A proxy between bots and Discord's REST API. "+
 			"Requests wait in it until Discord is certain to accept them."),
-		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()})
+		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()}, kong.PostBuild(addHelp))
 	if err != nil {
-		panic("ratelight-proxy: " + err.Error()) // the tags above are wrong
+		panic("ratelight-proxy: " + err.Error()) // the tags above or flagHelp are wrong
 	}
 	if _, err := parser.Parse(joinNegative(arguments)); err != nil {
 		return nil, err

@@ -81,7 +81,8 @@ func TestGoodConfigurations(t *testing.T) {
 		{"BIND_IP=0.0.0.0 RATELIGHT_SECRET=" + secret, "", "0.0.0.0:8080", "127.0.0.1:8081"},
 		{"RATELIGHT_LISTEN=localhost:1 PORT=2", "--admin off", "localhost:1", ""},
 		{"RATELIGHT_LISTEN=localhost:1", "--listen [::1]:3", "[::1]:3", "127.0.0.1:8081"},
-		{"RATELIGHT_MAX_WAIT= LOG_LEVEL= REQUEST_TIMEOUT= RATELIGHT_SECRET_FILE= PORT=", "", "127.0.0.1:8080", "127.0.0.1:8081"},
+		{"RATELIGHT_MAX_WAIT= LOG_LEVEL= REQUEST_TIMEOUT= RATELIGHT_SECRET_FILE= PORT=", "",
+			"127.0.0.1:8080", "127.0.0.1:8081"},
 		// No Redis server listens there, but the check does not connect.
 		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"},
 	} {

@@ -60,6 +60,7 @@ end
 if rem and (rem > 0 or ttl >= 0) then x.dl = 0 end
 finish()
 
-local reply = {math.ceil(wait), now, x.gen, limit or 0, rem or -1, math.max(0, x.fin - now), math.ceil(x.per), math.max(0, lock)}
+local reply = {math.ceil(wait), now, x.gen, limit or 0, rem or -1,
+	math.max(0, x.fin - now), math.ceil(x.per), math.max(0, lock)}
 for i = 1, #granted do table.insert(reply, granted[i]) end
 return reply

@@ -59,7 +59,8 @@ end
 
 for i = 3, #ARGV, 7 do
 	local name, kind, gen = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-	local quota, remaining, wait, stamp = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
+	local quota, remaining = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
+	local wait, stamp = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
 	local charged = kind ~= ADOPT and redis.call('zrem', KEYS[5], name) == 1
 	if charged then flying = flying - 1 end
 	if gen < 0 then gen = x.gen end -- it was sent without a permit
@@ -90,7 +91,8 @@ for i = 3, #ARGV, 7 do
 		redis.call('zadd', KEYS[5], text(now + lease), name)
 		flying = redis.call('zcard', KEYS[5])
 	end
-	if (kind == NOTHING or kind == UNSENT or kind == GLOBAL) and charged and gen == x.gen and rem and ttl == -1 and flying == 0 then
+	local other = kind == NOTHING or kind == UNSENT or kind == GLOBAL
+	if other and charged and gen == x.gen and rem and ttl == -1 and flying == 0 then
 		-- No request in flight can show any more when this window ends.
 		if not limit or (kind == UNSENT and x.full >= 0 and rem >= x.full) then forget()
 		elseif x.per > 0 then endsAt(held(now + x.per)) end

@@ -14,7 +14,8 @@ async function main() {
     body: { content: "with a file" },
     files: [{ name: "large.bin", data: Buffer.alloc(3 << 20, "x") }],
   });
-  await rest.post("/webhooks/5/a-token-of-a-webhook", { body: { content: "hook" }, auth: false, query: new URLSearchParams({ wait: "true" }) });
+  const query = new URLSearchParams({ wait: "true" });
+  await rest.post("/webhooks/5/a-token-of-a-webhook", { body: { content: "hook" }, auth: false, query });
   await rest.delete("/channels/1/messages/3", { reason: "because of ü" });
 }
 

@@ -23,7 +23,8 @@ async def main():
     await http.add_reaction(1, 2, "🔥")
     await send(2, "with a file", discord.File(io.BytesIO(b"x" * (3 << 20)), "large.bin"))
     webhook = discord.Webhook.partial(5, "a-token-of-a-webhook", client=client)
-    await http.request(Route("POST", "/webhooks/{webhook_id}/{webhook_token}", webhook_id=5, webhook_token=webhook.token), json={"content": "hook"})
+    execute = Route("POST", "/webhooks/{webhook_id}/{webhook_token}", webhook_id=5, webhook_token=webhook.token)
+    await http.request(execute, json={"content": "hook"})
     await http.delete_message(1, 3, reason="because of ü")
     await client.close()
 

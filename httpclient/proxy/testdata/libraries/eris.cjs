@@ -9,7 +9,9 @@ agent.protocol = "https:";
 agent.defaultPort = base.port;
 
 async function main() {
-  const bot = new Eris("Bot MTIzNDU2Nzg5.canary-token.signature", { restMode: true, intents: [], rest: { domain: base.hostname, baseURL: "/api/v9", agent } });
+  const bot = new Eris("Bot MTIzNDU2Nzg5.canary-token.signature", {
+    restMode: true, intents: [], rest: { domain: base.hostname, baseURL: "/api/v9", agent },
+  });
   const me = await bot.getSelf();
   if (me.id !== "123456789") throw new Error("not me");
   const messages = [];
