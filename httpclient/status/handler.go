@@ -17,14 +17,14 @@ import (
 //go:embed page.html
 var page []byte
 
-// Lifter ends rests and holds. *httpclient.Transport implements it.
+// Lifter ends rests of credentials and holds of limits. *httpclient.Transport implements it.
 type Lifter interface {
 	// RestingCredentials returns the credentials that rest: they are not used for some time, because Discord has
 	// refused them.
 	RestingCredentials() []httpclient.RestingCredential
-	// LiftCredential ends the rest of all credentials that have this hash, and returns their number.
+	// LiftCredential ends the rests of all credentials with this hash, and returns the number of these credentials.
 	LiftCredential(hash string) int
-	// LiftHolds ends all rests of credentials and all holds after earlier refusals.
+	// LiftHolds ends all rests of credentials and all holds after 429s.
 	LiftHolds()
 }
 
@@ -34,27 +34,28 @@ type Option func(*handler)
 // WithLift adds to the page a list of the credentials that rest, and buttons that end rests and holds. Without
 // WithLift, the page cannot change anything.
 //
-// The buttons send a POST with a form; scripts can do the same. The form has what=all for everything, what=holds for
+// Each button sends a form in a POST, and scripts can do the same. The form is what=all for everything, what=holds for
 // the manager's holds, what=budget for the budget of invalid requests, or credential=HASH for one credential. The
-// status is 200; 404 if no credential has the hash; 400 for any other form; and 403 if a page of another origin made a
-// browser send the form.
+// status of the response is 200 on success, 404 if no credential has the hash, 400 for any other form, and 403 if a
+// page of another origin made a browser send the form.
 func WithLift(lifter Lifter) Option {
 	return func(h *handler) { h.lifter, h.sampler.lifter = lifter, lifter }
 }
 
-// Handler returns a handler that serves the page of a manager, and with ?format=json its numbers, to GET and HEAD.
-// Other methods get a 405, except POST with WithLift. It ignores the path. Handler panics if the manager is nil.
-// Transport.Manager returns nil if the limiter of httpclient.WithLimiter is no manager.
+// Handler returns a handler that answers GET and HEAD with the page of a manager, or, if the query is ?format=json,
+// with the numbers on the page. Other methods get a 405, except POST if WithLift is given. The handler ignores the path
+// of a request. Handler panics if the manager is nil. Transport.Manager returns nil if the limiter of
+// httpclient.WithLimiter is not a manager.
 //
-// The response to ?format=json is an object. Its status is a buckets.Status of at most 100 buckets, global limits,
-// declared limits and edges. Its age_seconds is the age of that status, less than a second. Its history has lists of
-// the same length, with an entry for each sample of the last five minutes, oldest first. The lists are time (in
-// milliseconds since 1970), waiting, in_flight, granted, and in refused a list of 429s for each class. The numbers in
-// granted and refused count from the start of the manager. With WithLift, the object has credentials, a list of at most
-// 100 httpclient.RestingCredential.
+// The response to ?format=json is an object. The field status is a buckets.Status with at most 100 buckets, global
+// limits, declared limits and edges each. The field age_seconds is the age of that status, which is less than a second.
+// The field history has lists of the same length, with one entry for each sample of the last five minutes, oldest
+// first: time (in milliseconds since 1970), waiting, in_flight, granted and, inside refused, one list of 429s for each
+// class. The entries of granted and refused are totals since the manager was made. With WithLift, the field credentials
+// lists at most 100 values of type httpclient.RestingCredential.
 //
-// The handler is safe for concurrent use. Viewers share samples. A sample takes about a millisecond, however many
-// buckets there are.
+// The handler is safe for concurrent use. All viewers share the samples. To take a sample needs about a millisecond,
+// however many buckets there are.
 func Handler(manager *buckets.RESTBucketManager, options ...Option) http.Handler {
 	if manager == nil {
 		panic("status: the manager is nil: the limiter of the transport is no manager")
@@ -75,7 +76,7 @@ type handler struct {
 	sampler sampler
 	policy  string
 	methods string
-	lifter  Lifter // nil without WithLift; then a POST gets a 405
+	lifter  Lifter // nil without WithLift: a POST gets a 405
 	origins http.CrossOriginProtection
 }
 
@@ -108,7 +109,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxForm bounds the size of a form, in bytes.
 const maxForm = 4 << 10
 
-// lift does what the form says: it ends rests and holds, resets the budget of invalid requests, or both.
+// lift does what the form says: it ends rests or holds, resets the budget of invalid requests, or does all of this.
 func (h *handler) lift(w http.ResponseWriter, r *http.Request) {
 	if err := h.origins.Check(r); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
@@ -150,7 +151,8 @@ func contentPolicy(page []byte) string {
 		hashOf(page, "script"), hashOf(page, "style"))
 }
 
-// hashOf returns the hash of the content of the page's only element with that name, in the syntax of the policy.
+// hashOf returns the hash of an element's content, in the syntax of the policy. The page has only one element of that
+// name.
 func hashOf(page []byte, element string) string {
 	_, content, _ := bytes.Cut(page, []byte("<"+element+">"))
 	content, _, _ = bytes.Cut(content, []byte("</"+element+">"))

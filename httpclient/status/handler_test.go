@@ -93,7 +93,7 @@ func message(t *testing.T, channel string) routes.CompiledRoute {
 	return route
 }
 
-// use sends a request that gets its response at once.
+// use sends a request that gets the response r at once.
 func use(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
 	lease, err := m.Acquire(t.Context(), route, credential)
@@ -101,7 +101,7 @@ func use(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute,
 	lease.Update(r)
 }
 
-// queue makes n requests wait.
+// queue starts n requests, which wait for their permits.
 func queue(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	for range n {
 		go func() {
@@ -185,7 +185,7 @@ func TestThePageSaysWhatItCannotSee(t *testing.T) {
 	})
 }
 
-// The page must work at any path.
+// The page must work at any path, so its script must request the path of the page.
 func TestPageIsServedBehindAnyPath(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -194,7 +194,7 @@ func TestPageIsServedBehindAnyPath(t *testing.T) {
 			require.Equal(t, http.StatusOK, r.StatusCode)
 			assert.Equal(t, "text/html; charset=utf-8", r.Header.Get("Content-Type"))
 			page := body(t, r)
-			assert.Contains(t, page, `fetch("?format=json"`, "the script requests the page's own path")
+			assert.Contains(t, page, `fetch("?format=json"`, "the script must request the page's own path")
 			assert.Equal(t, http.StatusOK, get(h, http.MethodGet, strings.Split(target, "?")[0]+"?format=json").StatusCode)
 		}
 	})
@@ -247,7 +247,7 @@ func TestPolicyAllowsThePagesOwnScriptAndStyleOnly(t *testing.T) {
 	})
 }
 
-// A server can put any text into a bucket hash, and a caller into a server's name. Markup in it must stay text.
+// A server can put any text into a bucket hash, and a client any text into a path. Markup must stay text.
 func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler) {
@@ -260,13 +260,13 @@ func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 			queue(m, path, 1)
 		}
 		text := body(t, get(h, http.MethodGet, "/?format=json"))
-		assert.NotRegexp(t, `[<>]`, text, "the JSON has no markup even if a browser takes it for HTML")
+		assert.NotRegexp(t, `[<>]`, text, "the JSON must have no markup, even if a browser takes it for HTML")
 		assert.Contains(t, text, `\u003cscript\u003e`)
 		a := look(t, h)
-		assert.Equal(t, hostile, a.Status.Buckets[0]["hash"], "a script gets the hash unchanged")
+		assert.Equal(t, hostile, a.Status.Buckets[0]["hash"], "a script must get the hash unchanged")
 
 		page := body(t, get(h, http.MethodGet, "/"))
-		assert.NotContains(t, page, "alert", "the page itself has no data")
+		assert.NotContains(t, page, "alert", "the page itself must have no data")
 		for _, parser := range []string{
 			"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "setAttribute(\"on",
 			"createContextualFragment", "DOMParser", "srcdoc",
@@ -335,11 +335,11 @@ func TestHistoryHasTheSamplesOfTheLastFiveMinutes(t *testing.T) {
 		assert.Len(t, history.InFlight, 301)
 		assert.Len(t, history.Refused, 5)
 		time.Sleep(10 * time.Minute)
-		assert.Len(t, look(t, h).History.Time, 1, "no samples are taken while nobody looks")
+		assert.Len(t, look(t, h).History.Time, 1, "no samples while nobody looks")
 	})
 }
 
-// A page that is open must still show its state when the manager is closed.
+// A page that is still open after the manager was closed must show that the manager is closed.
 func TestPageShowsAManagerThatIsClosed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler) {
@@ -377,7 +377,7 @@ func TestHandlerWithoutAManagerPanicsAtOnce(t *testing.T) {
 		func() { status.Handler(nil) })
 }
 
-// stopping is a transport with one stopped credential.
+// stopping stands for a transport. While rests is true, it has one credential that rests.
 type stopping struct {
 	lifted []string
 	rests  bool
@@ -403,7 +403,7 @@ func (s *stopping) LiftCredential(hash string) int {
 	return 1
 }
 
-// post sends a form of the page and returns the status of the response.
+// post sends a form as a button of the page does, and returns the status of the response.
 func post(h http.Handler, form, origin string) int {
 	r := httptest.NewRequest("POST", "http://127.0.0.1:8081/any/path", strings.NewReader(form))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -433,7 +433,7 @@ func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 		assert.Empty(t, s.lifted)
 		assert.Equal(t, 404, post(h, "credential=ffff", ""))
 		assert.Equal(t, 200, post(h, "credential=%2312ab", "http://127.0.0.1:8081"))
-		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "the page shows the change at once")
+		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "the page must show the change at once")
 		assert.Equal(t, 404, post(h, "credential=12ab", ""))
 		assert.Equal(t, 200, post(h, "what=all", ""))
 		assert.Equal(t, []string{"#ffff", "#12ab", "#12ab", "all"}, s.lifted)

@@ -12,18 +12,20 @@ import (
 )
 
 const (
-	// top is the largest number of buckets that is shown, and also that of global limits, declared limits and edges.
+	// top is the largest number of buckets shown. It also bounds the number of global limits, of declared limits and of
+	// edges.
 	top = 100
-	// fresh is how long a sample is reused. Each page asks once a second, and several pages share a sample.
+	// fresh is how long a sample is reused. Each page asks once a second, so pages that are open at the same time share
+	// samples.
 	fresh = 900 * time.Millisecond
-	// span is the time for which samples are kept for the curves.
+	// span is how long samples are kept for the curves.
 	span = 5 * time.Minute
 )
 
 // sampler takes a sample of a manager when a page asks for one, and keeps the samples of the last minutes.
 type sampler struct {
 	manager *buckets.RESTBucketManager
-	lifter  Lifter // nil: no credentials are listed
+	lifter  Lifter // nil: the page lists no credentials
 
 	mu      sync.Mutex
 	taken   time.Time // when the latest sample was taken
@@ -31,7 +33,7 @@ type sampler struct {
 	text    []byte    // the latest status and the history as JSON; nil if the next request must take a new sample
 }
 
-// sample has the numbers of one moment that the curves show.
+// sample has the numbers that the curves show for one moment.
 type sample struct {
 	at                time.Time
 	waiting, inFlight int
@@ -39,8 +41,8 @@ type sample struct {
 	responses         [ratelimits.NumClasses]uint64
 }
 
-// encoded returns the latest sample and the history as JSON. If the sample is not fresh, encoded takes a new one;
-// concurrent callers wait for the new sample.
+// encoded returns the latest sample and the history as JSON. If the sample is not fresh, encoded takes a new one, and
+// concurrent callers wait for it.
 func (s *sampler) encoded() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +66,7 @@ func (s *sampler) forget() {
 func (s *sampler) take(now time.Time) error {
 	status := s.manager.Status(top)
 	var resting []httpclient.RestingCredential
-	if s.lifter != nil { // never nil: nil would leave the field out of the JSON
+	if s.lifter != nil { // an empty list must not be nil, because the JSON leaves out a nil list
 		resting = append([]httpclient.RestingCredential{}, s.lifter.RestingCredentials()...)
 	}
 	text, err := json.Marshal(struct {
