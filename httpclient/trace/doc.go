@@ -1,5 +1,5 @@
-// Package trace records which requests a program makes, and when, so that they can be replayed: `go run ./bench tune
-// -trace` compares max rate limits for exactly this traffic.
+// Package trace records the requests that a program makes and their times, so that they can be replayed. The command
+// `go run ./bench tune -trace` compares max rate limits for this traffic.
 //
 //	file, err := os.Create("trace.csv")
 //	...
@@ -8,12 +8,12 @@
 //	...
 //	err = errors.Join(transport.Close(), recorder.Close(), file.Close())
 //
-// Each request is one line of CSV: the time at which the transport got it, its method and its path. The line does not
-// say how often the request was sent and how it ended. Refused requests are recorded, too, because a replay determines
-// the outcome itself. The path has no id and no token of Discord's. Numbers replace the ids of channels, guilds and
-// webhooks. These numbers are hashes with a random key, which is not stored. Within a recording an id always has the
-// same number, and nothing else can be inferred from the number. All other parameters are placeholders. Lines are about
-// 80 bytes long.
+// Each request is one line of CSV: the time at which the transport got the request, the method and the path. The line
+// does not say how often the request was sent or how it ended. Rejected requests are recorded, too, because a replay
+// determines the outcome itself. The path contains no real id and no token. The ids of channels, guilds and webhooks
+// are replaced by numbers: hashes with a random key that is not stored. Within a recording, an id always has the same
+// number, and nothing else can be inferred from the number. All other parameters are replaced by placeholders. A line
+// is about 80 bytes long.
 //
 // No request ever waits for the recorder. If the writer is too slow, some requests are not recorded, and LeftOut counts
 // them.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// interactionToken is the prefix of interaction tokens. Requests with such a token have another route than those
+	// interactionToken is the prefix of interaction tokens. Requests with such a token have another route than requests
 	// with the token of a webhook.
 	interactionToken = "aW50ZXJhY3Rpb246"
 	interaction      = " (interaction)"
@@ -18,8 +18,8 @@ const (
 	old              = " (older than 14 days)"
 )
 
-// appendRequest adds the method of the request and a path with the same route, but other parameters. If the route has a
-// major parameter, it is the first parameter, and a number replaces it. Another number replaces a token.
+// appendRequest appends the method of the request and a path that has the same route, but other parameters. A number
+// replaces the major parameter, which is always the first parameter. Another number replaces a token.
 func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	method, template, _ := strings.Cut(e.event.Route, " ")
 	template, variant, _ := strings.Cut(template, " (")
@@ -55,18 +55,18 @@ func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	return line
 }
 
-// number returns the number that replaces a major parameter or, if token is not 0, the token whose hash it is. The
-// number has 18 digits, like an id.
-func (r *Recorder) number(major string, token uint64) uint64 {
+// number returns the number that replaces a major parameter (if tokenHash is 0) or a token. The number has 18 digits,
+// like an id.
+func (r *Recorder) number(major string, tokenHash uint64) uint64 {
 	h := hmac.New(sha256.New, r.key[:])
 	_, _ = h.Write([]byte(major))
-	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, token))
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, tokenHash))
 	const digits = 100_000_000_000_000_000
 	return digits + binary.LittleEndian.Uint64(h.Sum(nil))%(9*digits)
 }
 
-// messageID returns the id of a message of the age that the route variant requires. The upper bits of an id are
-// milliseconds since 2015 (Discord's documentation).
+// messageID returns the id of a message that has the age required by the variant of the route. The upper bits of an id
+// are milliseconds since 2015 (Discord's documentation).
 func messageID(variant string, at time.Time) int64 {
 	age := time.Hour
 	switch variant {

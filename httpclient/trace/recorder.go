@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// buffered bounds the number of requests that wait to be written. The fastest client sends as many in about a
-	// second.
+	// buffered bounds the number of recorded requests that are not written yet. Even the fastest client needs about a
+	// second to send that many.
 	buffered = 8192
 	// flushAfter bounds how long a line may stay in memory.
 	flushAfter = time.Second
 )
 
-// ErrClosed is returned by the second Close.
+// ErrClosed is returned by Close if the recorder is closed already.
 var ErrClosed = errors.New("the recorder is closed already")
 
-// Recorder writes a line for each request that a transport has finished. Get one from New, and close it. It is safe for
-// concurrent use, and may record several transports.
+// Recorder writes a line for each request that a transport has finished. Get a Recorder from New, and close it at the
+// end. A Recorder is safe for concurrent use, and may record several transports.
 type Recorder struct {
 	key     [32]byte
 	entries chan entry
 	stop    chan struct{}
 	stopped chan struct{}
 	closing sync.Once
-	left    atomic.Uint64 // requests that were not recorded
+	leftOut atomic.Uint64 // number of requests that were not recorded
 	out     *bufio.Writer
-	err     error // first error of the writer; run owns it until stopped is closed
+	err     error // first error of the writer; only run uses this field until stopped is closed
 }
 
 // entry is one request.
@@ -43,8 +43,8 @@ type entry struct {
 	event httpclient.DoneEvent
 }
 
-// New returns a recorder that writes to w from its own goroutine, until Close. It writes a request at most a second
-// after the request has ended, unless w blocks.
+// New returns a recorder that writes to w from its own goroutine until Close is called. The recorder writes a request
+// at most a second after the request has ended, unless w blocks.
 func New(w io.Writer) *Recorder {
 	r := &Recorder{
 		entries: make(chan entry, buffered),
@@ -62,10 +62,10 @@ func (r *Recorder) Hooks() httpclient.Hooks { return httpclient.Hooks{Done: r.re
 
 // LeftOut returns how many requests were not recorded because the writer was too slow or failed. It may be called at
 // any time.
-func (r *Recorder) LeftOut() uint64 { return r.left.Load() }
+func (r *Recorder) LeftOut() uint64 { return r.leftOut.Load() }
 
-// Close writes all recorded requests and returns the first error of the writer. It waits for the writer's Write, but
-// does not close the writer. Requests that end later are not recorded. A second Close returns ErrClosed.
+// Close writes all recorded requests and returns the first error of the writer. Close waits for the writer's Write, but
+// does not close the writer. Requests that end after Close are not recorded. A second Close returns ErrClosed.
 func (r *Recorder) Close() error {
 	err := ErrClosed
 	r.closing.Do(func() {
@@ -87,11 +87,11 @@ func (r *Recorder) record(_ context.Context, e httpclient.DoneEvent) {
 	select {
 	case r.entries <- entry{time.Now().Add(-e.Took), e}:
 	default:
-		r.left.Add(1)
+		r.leftOut.Add(1)
 	}
 }
 
-// run writes the recorded requests, and flushes each of them after a second at most.
+// run writes the recorded requests until Close is called. Each line is flushed within a second.
 func (r *Recorder) run() {
 	defer close(r.stopped)
 	r.write([]byte("time,method,path\n"))
@@ -122,7 +122,7 @@ func (r *Recorder) run() {
 
 func (r *Recorder) add(e entry) {
 	if r.err != nil {
-		r.left.Add(1)
+		r.leftOut.Add(1)
 		return
 	}
 	line := e.at.UTC().AppendFormat(make([]byte, 0, 128), "2006-01-02T15:04:05.000000Z,")

@@ -35,7 +35,7 @@ func lines(t *testing.T, content string) [][]string {
 func TestAReplayHasTheSameRoutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(20 * 365 * 24 * time.Hour) // the bubble's clock starts in 2000; Discord's ids begin in 2015
+		time.Sleep(20 * 365 * 24 * time.Hour) // the virtual clock starts in 2000; Discord's ids begin in 2015
 		var file bytes.Buffer
 		recorder := trace.New(&file)
 		done := recorder.Hooks().Done
@@ -98,7 +98,7 @@ func TestTheSameMajorParameterHasTheSameNumber(t *testing.T) {
 	assert.NotEqual(t, paths[0], paths[1])
 	assert.Equal(t, paths[3], paths[5])
 	assert.NotEqual(t, paths[3], paths[4])
-	assert.NotEqual(t, paths[0], record(message)[0], "another recording has another key")
+	assert.NotEqual(t, paths[0], record(message)[0], "another recording must use another key")
 }
 
 func TestRecordedTimesAreThoseOfTheCallers(t *testing.T) {
