@@ -15,10 +15,11 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// other is the label value for unusual methods, statuses and errors. OpenTelemetry's conventions prescribe it.
+// other is the label value for unusual methods, statuses and errors. OpenTelemetry's conventions prescribe this value.
 const other = "_OTHER"
 
-// Attempts with one of these methods and one of these statuses need no map look-up, except the first ones.
+// An attempt with one of these methods and one of these statuses needs a map look-up only if it is the first of its
+// kind.
 var (
 	methods  = [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 	statuses = [...]int{200, 204, 400, 401, 403, 404, 429, 500, 502, 503}
@@ -45,20 +46,20 @@ func (a *attempts) observe(e *httpclient.ResponseEvent) {
 	if j := slices.Index(statuses[:], e.Status); j >= 0 {
 		for i, method := range methods {
 			if n := len(method); len(e.Route) > n && e.Route[n] == ' ' && e.Route[:n] == method {
-				a.ofUsual(i, j).Observe(seconds)
+				a.usualSeries(i, j).Observe(seconds)
 				return
 			}
 		}
 	}
 	method, _, _ := strings.Cut(e.Route, " ")
-	a.of(method, e.Status, e.Err).Observe(seconds)
+	a.seriesOf(method, e.Status, e.Err).Observe(seconds)
 }
 
-// ofUsual returns the series of a usual method and status. It creates the series at its first use.
-func (a *attempts) ofUsual(method, status int) *observer {
+// usualSeries returns the series of a usual method and status. It creates the series at its first use.
+func (a *attempts) usualSeries(method, status int) *observer {
 	series := a.usual[method][status].Load()
 	if series == nil {
-		series = &observer{a.of(methods[method], statuses[status], nil)}
+		series = &observer{a.seriesOf(methods[method], statuses[status], nil)}
 		a.usual[method][status].Store(series)
 	}
 	return series
@@ -68,9 +69,9 @@ func (a *attempts) ofUsual(method, status int) *observer {
 // an attempt.
 func inSeconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
-// of returns the observer of attempts that ended with these values. The number of observers is bounded, whatever
+// seriesOf returns the series of attempts that ended with these values. The number of series is bounded, whatever
 // clients send and whatever servers respond.
-func (a *attempts) of(method string, status int, err error) prometheus.Observer {
+func (a *attempts) seriesOf(method string, status int, err error) prometheus.Observer {
 	if !slices.Contains(methods[:], method) {
 		method = other
 	}

@@ -19,11 +19,11 @@ type Collector struct {
 	overhead prometheus.Histogram
 	retries  *prometheus.CounterVec
 	retried  map[httpclient.RetryReason]prometheus.Counter
-	refused  [len(refusals)]atomic.Uint64 // requests that were not sent and that the manager does not count
+	refused  [len(refusals)]atomic.Uint64 // requests that were not sent, by reason, without those that the manager counts
 }
 
 // New returns a collector of metrics of the manager and the transports. Pass a nil manager for transports that use
-// another limiter. The metrics that only a manager provides are missing then. New adds hooks to the manager and the
+// another limiter. Then the metrics that only a manager provides are missing. New adds hooks to the manager and the
 // transports. Hooks cannot be removed, so make only one collector for each manager. Nil transports are ignored.
 func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport) *Collector {
 	c := &Collector{
@@ -32,11 +32,11 @@ func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport
 		waits:    newWaits(),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "ratelight_overhead_seconds",
-			Help:    "Time of a request in the transport in which it neither waited nor was in flight.",
+			Help:    "Time of a request in the transport without its waits and its time in flight.",
 			Buckets: []float64{5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, .01, .025, .05, .1},
 		}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ratelight_retries_total", Help: "Attempts after the first one, by the outcome of the attempt before.",
+			Name: "ratelight_retries_total", Help: "Attempts after the first one, by the outcome of the previous attempt.",
 		}, []string{"reason"}),
 		retried: make(map[httpclient.RetryReason]prometheus.Counter),
 	}
@@ -68,7 +68,7 @@ func (c *Collector) done(_ context.Context, e httpclient.DoneEvent) {
 	if e.Err == nil {
 		return
 	}
-	if reason := refusalOf(&e); reason >= byTransports || reason >= 0 && c.manager == nil {
+	if reason := refusalOf(&e); reason >= countedByManager || reason >= 0 && c.manager == nil {
 		c.refused[reason].Add(1)
 	}
 }

@@ -31,7 +31,7 @@ import (
 
 const messages = "https://discord.com/api/v10/channels/900000000000000001/messages"
 
-// script is a transport below that gives one answer after another and repeats the last.
+// script is a base transport that gives its answers in order, and then repeats the last one.
 type script struct {
 	answers []func(*http.Request) (*http.Response, error)
 	sent    int
@@ -82,8 +82,8 @@ func get(t *testing.T, transport http.RoundTripper, url string) error {
 	return response.Body.Close()
 }
 
-// series returns the value of each series. A histogram has its count under its name, and its sum under the name with
-// _sum.
+// series returns the value of each series, by its name and labels. For a histogram it returns the count under the
+// histogram's name, and the sum under that name with the suffix _sum.
 func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -107,8 +107,8 @@ func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// All counters must exist from the start, because an alert does not see an increase of a counter that appears with its
-// first value. Histograms have no series before their first use.
+// All counters must exist from the start: if a counter appears only with its first value, an alert sees no increase.
+// Histograms with labels have no series before their first use.
 func TestHistogramsHaveNoSeriesBeforeTheirFirstUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,11 +215,11 @@ func TestWhatHappensIsCounted(t *testing.T) {
 			fmt.Sprintf(attempt, "503", "503"):                                           1,
 			fmt.Sprintf(attempt, "_OTHER", ""):                                           1,
 			fmt.Sprintf("http_client_request_duration_seconds_sum"+labels, "429", "429"): .08,
-			"ratelight_queue_wait_seconds{reason=none}":                                  1, // the other two attempts wait
+			"ratelight_queue_wait_seconds{reason=none}":                                  1, // the first attempt
 			"ratelight_queue_wait_seconds{reason=window}":                                2,
 			"ratelight_queue_wait_seconds{reason=shared}":                                2,
 			"ratelight_overhead_seconds{}":                                               3,
-			"ratelight_overhead_seconds_sum{}":                                           0, // in virtual time
+			"ratelight_overhead_seconds_sum{}":                                           0, // work takes no virtual time
 			"ratelight_requests_granted_total{}":                                         5,
 			"ratelight_responses_total{class=ok}":                                        3,
 			"ratelight_responses_total{class=shared}":                                    1,
@@ -300,7 +300,7 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		all := series(t, registry)
 		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=credential}"], 0)
-		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=cancelled}"], 0, "no manager counts the cancelled request")
+		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=cancelled}"], 0, "counted by the transport")
 		assert.NotContains(t, all, "ratelight_buckets{}")
 		for name := range all {
 			assert.NotContains(t, name, "canary")
@@ -308,7 +308,7 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 	})
 }
 
-// instant is a transport below that answers at once, each time with a random status.
+// instant is a base transport that answers each request at once with a random status.
 type instant struct{}
 
 func (instant) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -328,7 +328,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 	}
 	for name, limiter := range limiters {
 		if name == "manager" {
-			n = min(n, 30_000) // the manager keeps a bucket for each request for a while
+			n = min(n, 30_000) // the manager makes a bucket for each request and keeps it for a while
 		}
 		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithLogger(nil),
 			httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries}))
@@ -361,7 +361,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 	}
 }
 
-// This number must never become smaller, because Prometheus takes a smaller value of a counter for a restart.
+// The exported number must never become smaller, because Prometheus takes a smaller value of a counter for a restart.
 func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	assert.InDelta(t, measure(false), measure(true), .5)
 }
 
-// ok is a transport below that answers at once with 200 and no limit headers.
+// ok is a base transport that answers each request at once with 200 and no limit headers.
 type ok struct{}
 
 var okHeader = http.Header{}
@@ -442,7 +442,7 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 	})
 }
 
-// If the headers of a 429 say that its bucket has room, its hold must be counted as that of a sub-limit.
+// If the headers of a 429 say that the bucket has room, the hold must be counted as that of a sub-limit.
 func TestHoldsOfSubLimitsAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

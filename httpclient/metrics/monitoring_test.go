@@ -23,8 +23,8 @@ import (
 
 const monitoring = "../proxy/monitoring/"
 
-// exported returns the names of all series with the values of their labels. The series are those of a manager that
-// shares limits, and of which some requests have waited for a window.
+// exported returns the names of all series, each with the values of its labels. The manager behind these series shares
+// limits, and requests have waited for one of its windows.
 func exported(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	all := make(map[string]map[string][]string)
@@ -137,7 +137,7 @@ func TestTheDashboardNamesWhatThereIs(t *testing.T) {
 		ids[p.ID] = true
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				require.Empty(t, taken[[2]int{x, y}], "%s is where another panel is", p.Title)
+				require.Empty(t, taken[[2]int{x, y}], "%s overlaps another panel", p.Title)
 				taken[[2]int{x, y}] = p.Title
 			}
 		}
@@ -153,7 +153,7 @@ func TestTheDashboardNamesWhatThereIs(t *testing.T) {
 		require.NoError(t, err)
 		assertExported(t, all, "a variable", string(query))
 	}
-	assert.Contains(t, string(text), `{__name__=~\"ratelight_.+_total\"`, "one panel shows all counters")
+	assert.Contains(t, string(text), `{__name__=~\"ratelight_.+_total\"`, "one panel must show all counters")
 	for name := range all {
 		if !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") && !strings.HasSuffix(name, "_total") {
 			assert.True(t, shown[name], "no panel shows %s", name)

@@ -20,7 +20,8 @@ type number struct {
 	field int
 }
 
-// numbers has the metrics of all managers, and sharedNumbers those of managers that share limits with other processes.
+// Every manager has the metrics in numbers. A manager that shares limits with other processes also has those in
+// sharedNumbers.
 var (
 	numbers       = numbersOf(reflect.TypeFor[buckets.Stats](), "")
 	sharedNumbers = numbersOf(reflect.TypeFor[shared.Stats](), "shared_")
@@ -54,7 +55,7 @@ func collect(out chan<- prometheus.Metric, list []number, statistics any) {
 		case time.Duration:
 			value = v.Seconds()
 		default:
-			panic(fmt.Sprintf("metrics: a statistic is a %T", v)) // numbers_internal_test tries all of them
+			panic(fmt.Sprintf("metrics: a statistic is a %T", v)) // a test tries all fields
 		}
 		out <- prometheus.MustNewConstMetric(n.desc, n.kind, value)
 	}
@@ -73,11 +74,11 @@ var (
 	declaredDesc = describe("declared_limit_waiting",
 		"Requests that wait for a limit of buckets.WithLimit, by its name.", "limit")
 	callsDesc = describe("shared_calls_total",
-		"Calls to the server of shared limits that have ended, by purpose.", "purpose")
+		"Finished calls to the server of shared limits, by purpose.", "purpose")
 	callErrorsDesc = describe("shared_call_errors_total",
-		"Calls to the server of shared limits that have failed, by purpose.", "purpose")
+		"Failed calls to the server of shared limits, by purpose.", "purpose")
 	callTimeDesc = describe("shared_call_duration_seconds_total",
-		"Time that calls to the server of shared limits have taken, by purpose.", "purpose")
+		"Time of all calls to the server of shared limits, by purpose.", "purpose")
 )
 
 // purposes names the purposes of the calls that shared.Stats.Calls counts.
@@ -102,13 +103,13 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It visits only buckets that are held or in which requests wait, and at most
-// a few thousand of them: see buckets.RESTBucketManager.Status.
+// Collect implements prometheus.Collector. It examines only buckets that are held or in which requests wait, and at
+// most a few thousand of them (see buckets.RESTBucketManager.Status).
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.attempts.durations.Collect(out)
 	c.overhead.Collect(out)
 	c.retries.Collect(out)
-	var counted [byTransports]uint64
+	var counted [countedByManager]uint64
 	if c.manager != nil {
 		s := c.manager.Status(mostHeld)
 		counted = refusalsOf(&s.Stats)

@@ -9,22 +9,23 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// refusals lists the reasons why requests are not sent. The manager, if there is one, counts the reasons before
-// byTransports.
+// refusals lists the reasons why requests are not sent. A manager counts requests for the first countedByManager
+// reasons. Transports count requests for the other reasons, and for all reasons if there is no manager.
 var refusals = [...]string{
 	"too_long", "queue_full", "invalid_budget", "cancelled", "superseded",
 	"credential", "closed",
 }
 
-const byTransports = 5 // index of the first reason that managers do not count
+const countedByManager = 5
 
-// refusalsOf returns the manager's counts, in the order of the list refusals.
-func refusalsOf(s *buckets.Stats) [byTransports]uint64 {
+// refusalsOf returns, for each reason that a manager counts, how many requests the manager has counted. The order is
+// that of the variable refusals.
+func refusalsOf(s *buckets.Stats) [countedByManager]uint64 {
 	return [...]uint64{s.TooLong, s.QueueFull, s.OverBudget, s.Cancelled, s.Superseded}
 }
 
-// refusalOf returns the index in refusals of the reason why a request was not sent, or not sent again. It returns -1 if
-// the request failed for another reason.
+// refusalOf returns why a request was not sent, or not sent again, as an index of the variable refusals. It returns -1
+// if the request failed for another reason.
 func refusalOf(e *httpclient.DoneEvent) int {
 	var tooLong *ratelimits.TooLongError
 	var queueFull *ratelimits.QueueFullError

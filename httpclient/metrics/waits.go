@@ -18,11 +18,11 @@ var reasons = []buckets.WaitsFor{
 }
 
 // waits measures how long requests wait in queues, by what they wait for. Requests that do not wait are not observed
-// one by one: collect computes their number as the difference of two of the manager's counters, and makes a histogram
-// of it.
+// one by one. Instead, collect computes their number from two counters of the manager, and exports a histogram in which
+// all these requests have the value 0.
 type waits struct {
 	durations *prometheus.HistogramVec
-	none      *prometheus.Desc
+	none      *prometheus.Desc // describes the histogram of requests that did not wait
 
 	mu     sync.Mutex
 	atOnce uint64 // number of requests that did not wait, as last exported
