@@ -34,15 +34,15 @@ type answer struct {
 	// The following fields are only for a 429:
 	scope  string // user, shared or global
 	bucket string
-	limit  int // of the bucket; 0 if another limit is the cause
+	limit  int // the bucket's limit; 0 if another limit is the cause
 }
 
 func badRequest(message string) *answer {
 	return &answer{status: http.StatusBadRequest, reason: "bad-request", message: message}
 }
 
-// answerTo returns the answer for an error of the transport. The error's text must not contain secrets, because it
-// becomes the answer's message.
+// answerTo returns the answer for an error of the transport. The error's text becomes the message of the answer, so the
+// text must not contain secrets.
 func answerTo(err error) *answer {
 	a := &answer{status: http.StatusServiceUnavailable, message: err.Error()}
 	var (
@@ -113,13 +113,13 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 
 func (a *answer) refuseCredential(e *httpclient.CredentialError) {
 	a.reason, a.retryAfter = "credential", e.RetryAfter
-	if e.Status == http.StatusNotFound { // Discord's own answer; Discord does not count a 404 as invalid
+	if e.Status == http.StatusNotFound { // repeat the answer of Discord, which does not count a 404 as invalid
 		a.status, a.code, a.message, a.retryAfter = http.StatusNotFound, codeUnknownWebhook, "Unknown Webhook", 0
 	}
 }
 
-// write sends the answer. net/http reads the rest of the request's body before it reuses the connection. So that this
-// does not take long, write gives the client only drainTime to send the rest.
+// write sends the answer. After that, net/http reads the rest of the request's body, so that it can reuse the
+// connection. write gives the client only drainTime for this rest.
 func (a *answer) write(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // some servers cannot set deadlines
 	header := w.Header()
@@ -144,7 +144,7 @@ func (a *answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
-// writeLimit adds the headers with which Discord says which limit caused a 429.
+// writeLimit adds the headers in which Discord describes the limit that caused a 429.
 func (a *answer) writeLimit(header http.Header, seconds float64) {
 	header.Set("X-RateLimit-Scope", a.scope)
 	if a.scope == "global" {

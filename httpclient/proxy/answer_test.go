@@ -34,10 +34,10 @@ func TestEachErrorIsAnAnswerOfTheProxysOwn(t *testing.T) {
 	}
 	type story struct {
 		rules    []discordtest.Rule
-		instead  http.HandlerFunc // of a Discord with these rules
+		instead  http.HandlerFunc // answers instead of a fake Discord with rules
 		option   proxy.Option
 		request  func(*testing.T) *http.Request
-		passes   []int // statuses of the previous requests, which Discord answers
+		passes   []int // statuses of earlier requests, which Discord answers
 		status   int
 		reason   string
 		code     int
@@ -46,7 +46,7 @@ func TestEachErrorIsAnAnswerOfTheProxysOwn(t *testing.T) {
 		upstream bool // whether the upstream counts as working afterwards
 	}
 	playEach(t, map[string]story{
-		// The status must not be 401, because a library would take a 401 for Discord's.
+		// The status must not be 401, because a library would take a 401 for an answer of Discord.
 		"a refused Authorization": {
 			rules:   []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401", "code": 0})},
 			request: get("/users/@me"), passes: []int{401}, status: 503, reason: "credential", upstream: true,

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// maxUnverified is how many Authorizations that have not succeeded may be tried in unverifiedFor. Each of them
-	// takes some kilobytes of memory for an hour.
+	// maxUnverified is the largest number of Authorizations without a success that may be tried within unverifiedFor. Each
+	// of them takes some kilobytes of memory for an hour.
 	maxUnverified = 1000
 	unverifiedFor = 10 * time.Minute
-	// unverifiedRetry is the Retry-After if there are too many. It is short, because the success of any of them makes
-	// room at once.
+	// unverifiedRetry is the Retry-After if too many have been tried. It is short, because the success of any of these
+	// Authorizations makes room at once.
 	unverifiedRetry = 5 * time.Second
 )
 
@@ -56,14 +56,14 @@ func (a *authorizations) admit(authorization string) bool {
 	return true
 }
 
-// isToken reports whether the transport removes this Authorization if the request's path has a token. The transport
-// keeps only Basic, because that is meant for a proxy in front of Discord.
+// isToken reports whether the transport removes this Authorization from a request that has a token in its path. The
+// transport keeps only Basic Authorizations, because they are meant for a proxy in front of Discord.
 func isToken(authorization string) bool {
 	scheme, _, _ := strings.Cut(authorization, " ")
 	return !strings.EqualFold(scheme, "Basic")
 }
 
-// lift removes all Authorizations, so that new ones are admitted again.
+// lift forgets all recorded Authorizations, so that new ones are admitted again.
 func (a *authorizations) lift() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

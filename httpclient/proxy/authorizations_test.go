@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// authorize is a Discord that knows one bot and all tokens that begin with "Bot valid".
+// authorize answers as Discord does, but accepts only the token of one bot and all tokens that begin with "Bot valid".
 func authorize(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
 	if a := r.Header.Get("Authorization"); a != token && !strings.HasPrefix(a, "Bot valid") {
@@ -74,7 +74,7 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 		before := heap()
 		statuses := w.flood(flood, "/users/@me", func(i int) string {
-			if i%(flood/40) == 0 { // few enough for the bot's global limit, because the flood takes no virtual time
+			if i%(flood/40) == 0 { // the flood takes no virtual time, so these must be few enough for the global limit
 				got := w.as(token, "/users/@me")
 				assert.Equal(t, 200, got.StatusCode)
 				assert.Zero(t, got.took.Round(time.Millisecond), "the known bot must not wait")
@@ -92,8 +92,8 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 	})
 }
 
-// More bots may use a proxy than it allows unverified tokens. All must be let through, because each bot is verified by
-// its first success.
+// The number of bots behind a proxy may exceed maxUnverified. All must be let through, because the first success of a
+// bot verifies its token.
 func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	play(t, func(t *testing.T) {
 		valid := func(i int) string { return fmt.Sprint("Bot valid-", i) }
@@ -103,8 +103,8 @@ func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 }
 
 // A success on a route that needs no credential must not verify a token, because a caller could verify invented tokens
-// there. If the path has a token, a bot's Authorization is not sent. But a Basic Authorization for another proxy is
-// sent and takes memory, so the number of these must be bounded, too.
+// with such a route. If the path has a token, a bot's Authorization is not sent. But a Basic Authorization for another
+// proxy is sent and takes memory, so the number of Basic Authorizations must be bounded, too.
 func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	const hook = "/webhooks/1/webhook-token-webhook-token"
 	bounded := map[string]int{"200": 1000, "429unverified": 100}
@@ -120,7 +120,7 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	}, func(t *testing.T, c story) {
 		w := discordThatAuthorizes(t)
 		assert.Equal(t, c.want, w.flood(1100, c.path, func(i int) string { return fmt.Sprint(c.scheme, i) }))
-		assert.Equal(t, 200, w.as(c.scheme+"1", c.path).StatusCode, "it is one of the thousand")
+		assert.Equal(t, 200, w.as(c.scheme+"1", c.path).StatusCode, "one of the thousand")
 		assert.LessOrEqual(t, w.handler.Transport().Manager().Stats().Authentications, 1002)
 	})
 }
@@ -175,8 +175,8 @@ func TestWithoutAnAuthorizationNothingIsUnverified(t *testing.T) {
 	})
 }
 
-// Requests without a credential must neither have the address banned nor use up the budget for bots. This must also
-// hold after a start without a state, before any bot has worked.
+// Requests without a credential must not get the address banned, and must not use up the budget of the bots. This must
+// also hold after a start without a state, when no bot has had a success yet.
 func TestInventedInteractionsStopNoBot(t *testing.T) {
 	playEach(t, map[string]bool{"that has worked": true, "that comes later": false}, func(t *testing.T, worked bool) {
 		w := newWorld(t, []discordtest.Rule{

@@ -18,21 +18,21 @@ import (
 
 const megabyte = 1 << 20
 
-// source is a body of left more bytes that counts the bytes it has given. ahead is the greatest number of bytes that
-// were given but not yet received.
+// source is a body that counts the bytes that were read from it (given). aheadMost is the largest number of bytes that,
+// at any time, were read but not received yet.
 type source struct {
-	left, given, ahead int64
-	received           *atomic.Int64
+	remaining, given, aheadMost int64
+	received                    *atomic.Int64
 }
 
 func (s *source) Read(p []byte) (int, error) {
-	if s.left == 0 {
+	if s.remaining == 0 {
 		return 0, io.EOF
 	}
-	n := int(min(s.left, int64(len(p)), 16<<10))
-	s.left -= int64(n)
+	n := int(min(s.remaining, int64(len(p)), 16<<10))
+	s.remaining -= int64(n)
 	s.given += int64(n)
-	s.ahead = max(s.ahead, s.given-s.received.Load())
+	s.aheadMost = max(s.aheadMost, s.given-s.received.Load())
 	return n, nil
 }
 
@@ -65,32 +65,33 @@ func TestUploadsStreamWithFlatMemory(t *testing.T) {
 			length = r.ContentLength
 			assert.NoError(t, count(r.Body, &received))
 		})
-		body := &source{left: 25 * megabyte, received: &received}
+		body := &source{remaining: 25 * megabyte, received: &received}
 		r, err := http.NewRequest("POST", "http://proxy"+messages, body)
 		require.NoError(t, err)
 		r.ContentLength = c.length
 		assert.Equal(t, 200, w.do(r).StatusCode)
 		assert.EqualValues(t, 25*megabyte, received.Load())
 		assert.Equal(t, c.length, length)
-		assert.LessOrEqual(t, body.ahead, c.ahead)
+		assert.LessOrEqual(t, body.aheadMost, c.ahead)
 	})
 }
 
 func TestDownloadsStreamWithFlatMemory(t *testing.T) {
 	play(t, func(t *testing.T) {
 		var received atomic.Int64
-		body := &source{left: 25 * megabyte, received: &received}
+		body := &source{remaining: 25 * megabyte, received: &received}
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(rw, body) })
 		got, err := w.client.Do(newRequest(t, "GET", "/api/v10/guilds/1/widget.png", ""))
 		require.NoError(t, err)
 		defer got.Body.Close()
 		require.NoError(t, count(got.Body, &received))
 		assert.EqualValues(t, 25*megabyte, received.Load())
-		assert.LessOrEqual(t, body.ahead, int64(256<<10))
+		assert.LessOrEqual(t, body.aheadMost, int64(256<<10))
 	})
 }
 
-// A part of a response of unknown length must reach the client when it arrives, not only when a buffer is full.
+// Each part of a response of unknown length must reach the client when the part arrives, not only when a buffer is
+// full.
 func TestPartsOfAResponseArriveWhenTheyCome(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -110,7 +111,7 @@ func TestPartsOfAResponseArriveWhenTheyCome(t *testing.T) {
 	})
 }
 
-// A client sends 25 MB and reads nothing before it has sent all. It must get the early response, not a broken
+// A client sends 25 MB, and reads nothing before it has sent everything. It must get the early response, not a broken
 // connection.
 func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 	play(t, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestABodyThatBreaksOffIsTheClientsFault(t *testing.T) {
 	})
 }
 
-// The proxy must repeat a refused request if it has kept the body in memory. Otherwise the client must get the 429.
+// The proxy must repeat a refused request if the body was kept in memory. Otherwise the client must get the 429.
 func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	playEach(t, map[string]int{"kept": 100, "too large": 5000}, func(t *testing.T, size int) {
 		refusal := discordtest.Refuse("POST /channels/{id}/messages", discordtest.Shared, time.Second).Nth(1)

@@ -14,9 +14,9 @@ const answerPatience = httpclient.DefaultAttemptTimeout
 // clientKey is the context key of a request's client.
 type clientKey struct{}
 
-// client ends the context of a request when its client has disconnected. If the request is in flight at that time, the
-// proxy first waits for the answer, which says whether the request was invalid. Otherwise a client that never waits for
-// answers could send any number of invalid requests without being counted, and Discord would ban the address.
+// client ends the context of a request when the client has disconnected. If the request is in flight at that time, the
+// proxy first waits for the answer, which says whether the request was invalid. Without this wait, the proxy would not
+// count the invalid requests of a client that never waits for answers, and Discord could ban the address.
 type client struct {
 	end  context.CancelFunc
 	stop func() bool // ends the watch for the client's disconnect
@@ -24,11 +24,11 @@ type client struct {
 	mu       sync.Mutex // guards all fields below
 	gone     bool
 	inFlight bool
-	late     *time.Timer // ends the wait for the answer; nil before that wait
+	giveUp   *time.Timer // ends the wait for the answer; nil before that wait
 }
 
-// follow returns the context of a request, and the client that ends it. The context also ends with the deadline of ctx.
-// The method leave must be called after the request.
+// follow returns a context for a request, and the client that ends this context. The context also ends at the deadline
+// of ctx. When the request has ended, leave must be called.
 func follow(ctx context.Context) (context.Context, *client) {
 	c := new(client)
 	own := context.WithValue(context.WithoutCancel(ctx), clientKey{}, c)
@@ -47,8 +47,8 @@ func (c *client) leave() {
 	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.late != nil {
-		c.late.Stop()
+	if c.giveUp != nil {
+		c.giveUp.Stop()
 	}
 }
 
@@ -61,7 +61,7 @@ func (c *client) goes() {
 		c.end()
 		return
 	}
-	c.late = time.AfterFunc(answerPatience, c.end)
+	c.giveUp = time.AfterFunc(answerPatience, c.end)
 }
 
 // hasGone reports whether the client has disconnected.
@@ -71,7 +71,7 @@ func (c *client) hasGone() bool {
 	return c.gone
 }
 
-// sends records the beginning or the end of an attempt. A nil client is ignored.
+// sends records that an attempt begins (inFlight is true) or ends. It does nothing if c is nil.
 func (c *client) sends(inFlight bool) {
 	if c == nil {
 		return
@@ -83,7 +83,7 @@ func (c *client) sends(inFlight bool) {
 	}
 }
 
-// clientHooks report the attempts of each request to its client.
+// clientHooks report each attempt to the client of the request.
 var clientHooks = httpclient.Hooks{
 	Request:  func(ctx context.Context, _ httpclient.RequestEvent) { clientOf(ctx).sends(true) },
 	Response: func(ctx context.Context, _ httpclient.ResponseEvent) { clientOf(ctx).sends(false) },

@@ -32,7 +32,7 @@ func TestPathsWithAndWithoutAPIAndVersionReachDiscord(t *testing.T) {
 			"//api/v10/users/@me":               "/api/v10/users/@me", // the base URL ends in a slash
 			"/apis/v10/users/@me":               "/api/v10/apis/v10/users/@me",
 			"/api/v10/guilds/1/members?limit=2": "/api/v10/guilds/1/members?limit=2",
-			// A query that no parser accepts passes unchanged.
+			// A query that no parser accepts must pass unchanged.
 			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%":                  "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%",
 			"/api/v10/channels/1/messages/2/reactions/%c3%BC/%40me": "/api/v10/channels/1/messages/2/reactions/%c3%BC/%40me",
 			"/api/v10/invites/a%2Fb%2fc":                            "/api/v10/invites/a%2Fb%2fc",
@@ -103,7 +103,7 @@ func TestItIsNoOpenProxy(t *testing.T) {
 			"GET //evil.example/api/v10/users/@me HTTP/1.1\r\nHost: proxy": "200 /api/v10/evil.example/api/v10/users/@me",
 			"GET /http://evil.example/x HTTP/1.1\r\nHost: proxy":           "200 /api/v10/http://evil.example/x",
 			"GET /@evil.example/x HTTP/1.1\r\nHost: proxy":                 "200 /api/v10/@evil.example/x",
-			// No header says where the request goes.
+			// No header can change where the request goes.
 			"GET /api/v10/users/@me HTTP/1.1\r\nHost: evil.example":                            "200 /api/v10/users/@me",
 			"GET /api/v10/users/@me HTTP/1.1\r\nHost: proxy\r\nX-Forwarded-Host: evil.example": "200 /api/v10/users/@me",
 			// The proxy speaks no other protocols.
@@ -121,7 +121,7 @@ func TestItIsNoOpenProxy(t *testing.T) {
 	})
 }
 
-// The handler's transport must also serve a program that uses it without the handler.
+// The handler's transport must also serve a program that uses the transport without the handler.
 func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -134,8 +134,8 @@ func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	})
 }
 
-// Java's client asks for an upgrade to HTTP/2 with each request, and goes on with HTTP/1 if the server ignores that, as
-// the proxy must.
+// Java's client asks for an upgrade to HTTP/2 with each request. The proxy must ignore this, so that the client
+// continues with HTTP/1.
 func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -208,7 +208,7 @@ func TestNoUserAgentAndNoEncodingAreAdded(t *testing.T) {
 	})
 }
 
-// Trailers must pass, but a header that must not pass must not pass as a trailer, either.
+// Trailers must pass, except those with the name of a header that is removed.
 func TestTrailersPassBothWays(t *testing.T) {
 	for name, size := range map[string]int{"kept in memory": 100, "streamed": 5000} {
 		playIn(t, name, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// These are the requests that libraries send when only their base URL is changed, taken from their documentation and
-// sources. They must pass.
+// Libraries send these requests if only their base URL is changed. The requests are taken from the documentation and
+// the sources of the libraries. All must pass.
 func TestRequestsOfLibrariesPass(t *testing.T) {
 	const bot = "Authorization: Bot MTIzNDU2Nzg5.canary.signature\r\n"
 	const json = "Content-Type: application/json\r\nContent-Length: 15\r\n"
@@ -87,7 +87,7 @@ func TestLibrariesThemselves(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for _, name := range slices.Concat(names, names) {
-		hidden := !seen[name] // the first run hides limit headers, so that the library meets the proxy's own 429s
+		hidden := !seen[name] // the first run hides limit headers, so that the library gets 429s of the proxy
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
 			message := map[string]any{"id": "9", "channel_id": "1", "content": "", "type": 0, "attachments": []any{},

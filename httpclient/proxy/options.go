@@ -34,7 +34,7 @@ type settings struct {
 	maxBuffered  int64
 	logger       *slog.Logger
 	globalLimit  int            // requests per second; 0: the transport's default
-	globalLimits map[string]int // exceptions, by the bot's id
+	globalLimits map[string]int // limits of some bots, by the bot's id
 	transport    []httpclient.Option
 }
 
@@ -43,9 +43,9 @@ func defaults() settings {
 	return settings{upstream: upstream, maxWait: DefaultMaxWait, maxBuffered: httpclient.DefaultMaxBufferedBody}
 }
 
-// WithUpstream sets the base URL of the server to which all requests are sent: a compatible or a fake server. The URL
-// has scheme and host, and may have a path before /api. Its limits are treated like Discord's. The default is
-// DefaultUpstream.
+// WithUpstream sets the base URL of the server to which all requests are sent. The server may be a fake of Discord or
+// compatible with Discord, and its limits are treated like Discord's. The URL has a scheme and a host. It may have a
+// path, which is put before /api. The default is DefaultUpstream.
 func WithUpstream(base string) Option {
 	return func(s *settings) error {
 		u, err := url.Parse(base)
@@ -56,15 +56,15 @@ func WithUpstream(base string) Option {
 			return fmt.Errorf("%w: the upstream has no http:// or https:// with a host: expected a URL like %s",
 				ErrOptions, DefaultUpstream)
 		case routes.IsMediaHost(u.Host):
-			return fmt.Errorf("%w: the upstream is one of Discord's hosts for media, which have no such limits: "+
-				"expected one of an API, like %s", ErrOptions, DefaultUpstream)
+			return fmt.Errorf("%w: the upstream is one of Discord's hosts for media, which have no rate limits: "+
+				"expected the host of an API, like %s", ErrOptions, DefaultUpstream)
 		case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 			return fmt.Errorf("%w: the upstream has a user, query or fragment: expected scheme, host and path only", ErrOptions)
 		}
 		before := strings.TrimRight(u.EscapedPath(), "/")
 		if _, ok := apiPath(before + "/x"); ok && strings.HasPrefix(before, "/api") {
 			return fmt.Errorf("%w: the path of the upstream begins with /api: "+
-				"expected what stands before it, as /api and the version come from the requests", ErrOptions)
+				"expected only the part before /api, because /api and the version come from the requests", ErrOptions)
 		}
 		u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 		s.upstream = u
@@ -72,8 +72,8 @@ func WithUpstream(base string) Option {
 	}
 }
 
-// WithMaxWait sets the longest predicted wait that is accepted, from 0 (do not wait at all) to LongestWait. It bounds
-// each wait of a request separately: after a 429, the request may wait for that long again. The default is
+// WithMaxWait sets the longest predicted wait that is accepted, from 0 (do not wait at all) to LongestWait. The bound
+// applies to each wait of a request separately: after a 429, the request may wait for that long again. The default is
 // DefaultMaxWait.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) error {
@@ -85,8 +85,8 @@ func WithMaxWait(d time.Duration) Option {
 	}
 }
 
-// WithMaxBufferedBody sets the largest body, in bytes, that is read into memory so that its request can be repeated,
-// see httpclient.WithBufferedBodies. The default is httpclient.DefaultMaxBufferedBody.
+// WithMaxBufferedBody sets the largest body, in bytes, that is read into memory so that the request can be repeated
+// (see httpclient.WithBufferedBodies). The default is httpclient.DefaultMaxBufferedBody.
 func WithMaxBufferedBody(bytes int64) Option {
 	return func(s *settings) error {
 		if bytes <= 0 {
@@ -97,8 +97,8 @@ func WithMaxBufferedBody(bytes int64) Option {
 	}
 }
 
-// WithGlobalLimits sets how many requests per second each Authorization may send. ofBots has exceptions, by the bot's
-// id, for bots whose limit Discord has raised. The default is buckets.DefaultGlobalLimit for all bots.
+// WithGlobalLimits sets how many requests per second each Authorization may send. For a bot whose limit Discord has
+// raised, ofBots has the bot's own limit, by the bot's id. The default is buckets.DefaultGlobalLimit for all bots.
 func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 	return func(s *settings) error {
 		if perSecond <= 0 {
@@ -106,7 +106,7 @@ func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 		}
 		for id, limit := range ofBots {
 			if !isSnowflake(id) || limit <= 0 {
-				return fmt.Errorf("%w: a global limit of %d for the bot %q: expected 1 or more for the number of a bot",
+				return fmt.Errorf("%w: a global limit of %d for the bot %q: expected 1 or more for the id of a bot",
 					ErrOptions, limit, id)
 			}
 		}
@@ -127,9 +127,10 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithTransport passes options to the transport, after the handler's own: WithBuckets for shared limits, WithAttempts
-// with another Mode than NoRetries to repeat failed requests in the proxy, or WithoutRateLimitHeaders for clients whose
-// own limiters would make requests wait as well. Do not pass WithHosts or WithAPI; use WithUpstream instead.
+// WithTransport passes options to the transport, after the handler's own options. For example, WithBuckets can share
+// limits with other processes, WithAttempts with a Mode other than NoRetries makes the proxy repeat failed requests,
+// and WithoutRateLimitHeaders keeps the clients' own limiters from making requests wait, too. Do not pass WithHosts or
+// WithAPI; use WithUpstream instead.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) error {
 		s.transport = append(s.transport, options...)

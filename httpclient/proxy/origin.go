@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// RequireHost returns a handler that passes a request to next if its host is an address, localhost, a name without a
-// dot, or one of the names. All other requests get a 421, because the owner of a web page can let its name resolve to
-// this machine and so make a browser send requests to it. RequireHost is not needed with a secret or TLS.
+// RequireHost returns a handler that passes a request to next if the request's host is an IP address, localhost, a name
+// without a dot, or one of the names. All other requests get a 421. This prevents DNS rebinding, in which the owner of
+// a web page lets the page's name resolve to this machine, so that a browser sends requests to it. RequireHost is not
+// needed with a secret or TLS.
 func RequireHost(next http.Handler, names ...string) http.Handler {
 	allowed := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -37,6 +38,6 @@ func (h *Handler) ofAnotherPage(r *http.Request) bool {
 		return false
 	}
 	same := *r
-	same.Method = http.MethodPost // check GETs, too, because Discord may refuse and count them
+	same.Method = http.MethodPost // Check accepts every GET, but Discord may refuse a GET and count it as invalid
 	return h.origins.Check(&same) != nil
 }

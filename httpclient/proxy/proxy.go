@@ -18,10 +18,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Handler is an http.Handler that forwards each request to Discord when Discord is certain to accept it. Get one from
-// New. It is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux
-// that cleans paths. The handler sets write deadlines, so that a client that reads nothing for 30 s loses its
-// connection (over HTTP/2, only the stream). These deadlines replace the WriteTimeout of its http.Server.
+// Handler is an http.Handler that forwards each request to Discord when Discord is certain to accept it. Get a Handler
+// from New. A Handler is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an
+// http.ServeMux that cleans paths. The handler sets write deadlines, so that a client that reads nothing for 30 s loses
+// its connection (over HTTP/2, only the stream). These deadlines replace the WriteTimeout of the http.Server.
 type Handler struct {
 	settings
 	transport      *httpclient.Transport
@@ -103,8 +103,8 @@ func (s *settings) globalLimitOf(authorization string) int {
 // Transport returns the transport that sends the requests, for example for its manager's statistics.
 func (h *Handler) Transport() *httpclient.Transport { return h.transport }
 
-// LiftHolds ends all effects of earlier refusals, see httpclient.Transport.LiftHolds. It also admits new Authorizations
-// again.
+// LiftHolds ends all effects of earlier refusals (see httpclient.Transport.LiftHolds). It also admits new
+// Authorizations again if too many have been tried.
 func (h *Handler) LiftHolds() {
 	h.authorizations.lift()
 	h.transport.LiftHolds()
@@ -112,8 +112,8 @@ func (h *Handler) LiftHolds() {
 
 // Shutdown rejects new requests with a 503, waits until waiting requests and those in flight have been answered, and
 // closes the handler. If the context ends before that, Shutdown closes the handler at once, and returns the context's
-// error, see httpclient.Transport.Shutdown. Call http.Server.Shutdown before that, because only http.Server.Shutdown
-// also waits for the bodies of responses.
+// error (see httpclient.Transport.Shutdown). Call http.Server.Shutdown before Handler.Shutdown, because only
+// http.Server.Shutdown also waits for the bodies of responses.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	defer h.transport.CloseIdleConnections()
 	return h.transport.Shutdown(ctx)
@@ -142,7 +142,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := out.Body.(*upload)
 	large := body != nil && h.isLarge(r)
 	if large {
-		_ = body.control.EnableFullDuplex() // otherwise an early answer waits for the body, or breaks the connection
+		_ = body.control.EnableFullDuplex() // otherwise an early answer would wait for the body or break the connection
 	}
 	h.reverse.ServeHTTP(w, out)
 	if large {
@@ -173,7 +173,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 		route, err := routes.Match(r.Method, target.RawPath)
 		isSent := err == nil && !(route.Route().TokenInPath() && isToken(authorization))
 		if isSent && !h.transport.HasSucceeded(authorization) && !h.authorizations.admit(authorization) {
-			a := &answer{message: "too many new Authorizations recently without a success: no others are tried for now"}
+			a := &answer{message: "too many new Authorizations were tried without a success: no others are tried for now"}
 			a.refuse("unverified", "user", unverifiedRetry)
 			return nil, a
 		}
@@ -191,7 +191,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	out := r.WithContext(ctx)
 	out.URL, out.Body = target, body
-	if len(out.Header["Upgrade"]) > 0 { // asks for HTTP/2 (h2c), which the proxy ignores
+	if len(out.Header["Upgrade"]) > 0 { // the client asks for HTTP/2 (h2c), which the proxy ignores
 		out.Header = out.Header.Clone()
 		out.Header.Del("Upgrade")
 	}
@@ -216,11 +216,11 @@ func rewrite(r *httputil.ProxyRequest) {
 
 // answered changes the headers of a response of the upstream, and records that the upstream has answered.
 func (h *Handler) answered(response *http.Response) error {
-	if response.StatusCode < http.StatusContinue { // net/http accepts such a status, and panics when it is written
+	if response.StatusCode < http.StatusContinue { // http.Transport accepts it, but WriteHeader would panic
 		return fmt.Errorf("the upstream has answered with the malformed status %03d", response.StatusCode)
 	}
 	h.upstreamState.answered()
-	response.Header.Del(headerProxy) // only the proxy's own answers have it
+	response.Header.Del(headerProxy) // this header marks the proxy's own answers
 	response.Header.Del("Alt-Svc")
 	response.Header.Del("Strict-Transport-Security")
 	request := response.Request

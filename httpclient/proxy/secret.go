@@ -12,10 +12,10 @@ import (
 // minSecret is the minimum length of a secret, in bytes.
 const minSecret = 16
 
-// RequireSecret returns a handler that passes only requests with a secret to next. The secret is in the header
-// X-Ratelight-Secret, or is the first segment of the path, for libraries in which only the base URL can be changed:
-// http://proxy:8080/SECRET/api/v10. The handler removes that segment. All other requests get a 400, because a 401 or
-// 403 would look like Discord's. The secret is compared in constant time.
+// RequireSecret returns a handler that passes only requests with a secret to next. The secret is either in the header
+// X-Ratelight-Secret or in the first segment of the path, which the handler removes. The path is for libraries in which
+// only the base URL can be changed: http://proxy:8080/SECRET/api/v10. Requests without the secret get a 400, because a
+// 401 or 403 would look like an answer of Discord. The secret is compared in constant time.
 //
 // The secret must have at least 16 bytes. All of them must be letters, digits or one of - . _ ~, because URLs never
 // escape these. For any other secret, RequireSecret returns an error that wraps ErrOptions.

@@ -128,8 +128,8 @@ func TestTokensShowNowhere(t *testing.T) {
 	})
 }
 
-// If an upstream sends back the request instead of a response, net/http quotes it in its error. The query of the
-// request must not appear in anything that the proxy writes.
+// If an upstream sends back the request instead of a response, net/http quotes the request in an error. The query of
+// the request must not appear in anything that the proxy writes.
 func TestAQueryThatTheUpstreamSendsBackShowsNowhere(t *testing.T) {
 	play(t, func(t *testing.T) {
 		var log bytes.Buffer

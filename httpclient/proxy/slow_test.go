@@ -17,9 +17,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// A client may stop sending its body, or send it very slowly. Without a timeout it would keep its connection, and
-// memory for the body or a place in a bucket, for as long as it likes. The proxy must not count that as a failure of
-// the upstream.
+// A client may stop sending its body, or send the body very slowly. Without a timeout, such a client would occupy a
+// connection, and memory or a place in a bucket, for as long as it likes. The proxy must end its request, and must not
+// take this for a failure of the upstream.
 func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 	for name, c := range map[string]struct {
 		length string
@@ -54,7 +54,7 @@ func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 				assert.Equal(t, 400, got.StatusCode)
 				assert.Equal(t, "bad-request", got.Header.Get("X-Ratelight-Proxy"))
 				_, err = io.Copy(io.Discard, conn)
-				assert.NoError(t, err, "the connection is closed")
+				assert.NoError(t, err, "the connection must be closed")
 				assert.LessOrEqual(t, time.Since(start), time.Minute)
 				assert.True(t, w.handler.Upstream().OK())
 				time.Sleep(10 * time.Second) // the goroutine that writes ends within this time
@@ -64,8 +64,8 @@ func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-// A request that is rejected before its body is read must not keep its connection, either, because a client needs no
-// secret to send one.
+// A request that is rejected before its body is read must not keep its connection for ever, either. Clients without the
+// secret can send such requests, too.
 func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -77,14 +77,14 @@ func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 			conn, got := w.raw("POST " + path + " HTTP/1.1\r\nHost: proxy\r\nContent-Length: 10\r\n\r\nx")
 			assert.Equal(t, want, got.Header.Get("X-Ratelight-Proxy"))
 			_, err := io.Copy(io.Discard, conn)
-			assert.NoError(t, err, "the connection is closed")
+			assert.NoError(t, err, "the connection must be closed")
 			assert.LessOrEqual(t, time.Since(start), 10*time.Second)
 		}
 	})
 }
 
-// An upload gets an early response, and its client then stops sending, while the upstream may still read. The proxy
-// must not wait for the rest for ever.
+// A client stops sending after an early response to its upload, while the upstream may still read. The proxy must not
+// wait for the rest for ever.
 func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testing.T) {
 	for name, sent := range map[string]int{"begins": 1, "stops": 100_000} {
 		playIn(t, name, func(t *testing.T) {
@@ -98,15 +98,15 @@ func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testi
 			start := time.Now()
 			conn, got := w.raw(rawPost(strings.Repeat("x", sent), "Content-Length: 26214400"))
 			assert.Equal(t, 413, got.StatusCode)
-			assert.Less(t, time.Since(start), time.Second, "the response comes at once")
+			assert.Less(t, time.Since(start), time.Second, "the response must come at once")
 			_, err := io.Copy(io.Discard, conn)
 			assert.NoError(t, err)
-			assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection is closed soon")
+			assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection must be closed soon")
 		})
 	}
 }
 
-// If a client does not read its response, the proxy must not wait for it, however long the response is.
+// If a client never reads its response, the proxy must not wait for ever, however long the response is.
 func TestAClientThatNeverReadsItsResponseIsNotWaitedForForEver(t *testing.T) {
 	for name, size := range map[string]int{"short": 10, "long": 10 * megabyte} {
 		playIn(t, name, func(t *testing.T) {
@@ -121,12 +121,12 @@ func TestAClientThatNeverReadsItsResponseIsNotWaitedForForEver(t *testing.T) {
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
 			_, err = conn.Write([]byte("x"))
-			assert.Error(t, err, "the connection is closed")
+			assert.Error(t, err, "the connection must be closed")
 		})
 	}
 }
 
-// deadlines is a client that records whether a write of a 1xx response has a deadline.
+// deadlines records, for each write of a 1xx response, whether the write had a deadline.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	latest time.Time
@@ -192,9 +192,9 @@ func TestAResponseMayTakeLong(t *testing.T) {
 	})
 }
 
-// The first request of a route is sent alone, and in this test it is a long upload. The others must get a response
-// within the max wait, because discord.js gives up after 15 s and sends its request again, although Discord may have
-// received the request by then.
+// The first request of a route is sent alone, and in this test it is a long upload. The other requests must get a
+// response within the max wait. Otherwise discord.js would give up after 15 s and send its request again, although
+// Discord may have received the request by then.
 func TestNobodyWaitsLongerForTheFirstRequestOfARouteThanTheMaxWait(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {

@@ -69,7 +69,7 @@ func newWorld(t *testing.T, rules []discordtest.Rule, options ...proxy.Option) *
 	return w
 }
 
-// usedUp returns a world that allows one message in a period, and in which that message has been sent.
+// usedUp returns a world in which one message may be sent in a period, and this message has been sent.
 func usedUp(t *testing.T, period time.Duration, options ...proxy.Option) *world {
 	t.Helper()
 	w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")},
@@ -88,7 +88,7 @@ func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option
 	t.Cleanup(func() {
 		base.CloseIdleConnections()
 		_ = server.Close()
-		time.Sleep(time.Second) // net/http keeps a connection this long if it has not read the request
+		time.Sleep(time.Second) // net/http keeps the connection this long if it has not read all of a request
 	})
 	return serve(t,
 		append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))},
@@ -185,7 +185,7 @@ func newRequest(t *testing.T, method, path, body string) *http.Request {
 	return r
 }
 
-// response is a response whose body has been read, or the error of its request.
+// response is the response to a request, with its body read, or the error of the request.
 type response struct {
 	*http.Response
 	text string

@@ -22,8 +22,9 @@ const (
 	headerPrefix  = "X-Ratelight-"
 )
 
-// apiPath adds /api and a version to a path if they are missing, and reports whether anything follows the version. What
-// follows is not changed, but several slashes in a row before it become one, because base URLs may end in a slash.
+// apiPath adds /api and a version to a path if they are missing, and reports whether anything follows the version. The
+// part after the version is not changed. Several slashes around /api and the version become one, because base URLs may
+// end in a slash.
 func apiPath(path string) (string, bool) {
 	rest := oneSlash(path)
 	rest = oneSlash(below(rest, func(segment string) bool { return segment == "api" }))
@@ -36,11 +37,11 @@ func apiPath(path string) (string, bool) {
 
 func oneSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// below returns the path without its first segment if the function segment returns true for it, and the whole path
-// otherwise.
-func below(path string, segment func(string) bool) string {
+// below returns the path without its first segment if matches returns true for that segment. Otherwise it returns the
+// whole path.
+func below(path string, matches func(segment string) bool) string {
 	first, _, _ := strings.Cut(path[min(1, len(path)):], "/")
-	if segment(first) {
+	if matches(first) {
 		return path[1+len(first):]
 	}
 	return path
@@ -61,18 +62,18 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	switch {
 	case r.Method == http.MethodConnect:
 		return nil, &answer{status: http.StatusMethodNotAllowed, reason: "method",
-			message: "this is no HTTP proxy: set the base URL of the library to it instead"}
+			message: "this is not an HTTP proxy: set the base URL of the library to this address instead"}
 	case r.URL.Host != "" || r.URL.User != nil || r.URL.Opaque != "" ||
 		!strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "":
-		return nil, badRequest("the request is in the form for an HTTP proxy, with a full URL, but this is none: " +
-			"set the base URL of the library to it instead")
+		return nil, badRequest("the request has a full URL, as for an HTTP proxy, but this is not an HTTP proxy: " +
+			"set the base URL of the library to this address instead")
 	case h.ofAnotherPage(r):
 		return nil, &answer{status: http.StatusBadRequest, reason: "origin",
 			message: "a web page in a browser has sent the request: this proxy is for bots only"}
 	case upgrades(r.Header):
 		return nil, &answer{status: http.StatusNotImplemented, reason: "upgrade",
 			message: "the proxy is for REST requests: connect to the gateway directly"}
-	case len(r.Header["Authorization"]) > 1: // it would be unclear whose limits apply
+	case len(r.Header["Authorization"]) > 1: // it would not be clear which of them has to be charged
 		return nil, badRequest("the request has more than one Authorization")
 	}
 	path, ok := apiPath(r.URL.EscapedPath())
@@ -82,15 +83,16 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	}
 	path = h.upstream.EscapedPath() + path
 	plain, err := url.PathUnescape(path)
-	if err != nil || leads(plain) {
+	if err != nil || hasDotSegments(plain) {
 		return nil, badRequest("the path is malformed")
 	}
 	return &url.URL{Scheme: h.upstream.Scheme, Host: h.upstream.Host, Path: plain, RawPath: path,
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}, nil
 }
 
-// leads reports whether an unescaped path has dot segments, which lead a server that resolves them to another route.
-func leads(plain string) bool {
+// hasDotSegments reports whether an unescaped path has the segment "." or "..". A server that resolves such segments
+// would serve another route.
+func hasDotSegments(plain string) bool {
 	for segment := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if segment == "." || segment == ".." {
 			return true
@@ -126,7 +128,7 @@ func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second)), nil
 }
 
-// longestGroup bounds the name of a group, in bytes. An id has at most 20.
+// longestGroup bounds the length of a group's name, in bytes. An id has at most 20 digits.
 const longestGroup = 100
 
 var errGroup = fmt.Errorf("the header %s is too long: expected up to %d characters, such as the id of a guild",
@@ -160,7 +162,7 @@ var (
 		"Via": true, "Forwarded": true, "Cdn-Loop": true, "X-Rewrite-Url": true,
 		"Client-Ip": true, "X-Client-Ip": true, "X-Real-Ip": true, "True-Client-Ip": true,
 		"Fastly-Client-Ip": true, "X-Appengine-User-Ip": true, "X-Cluster-Client-Ip": true,
-		"Expect": true, // the proxy fulfils it
+		"Expect": true, // the proxy itself sends the 100 Continue
 	}
 	wayPrefixes = []string{"X-Forwarded", "X-Original-", "X-Envoy-", "Cf-", headerPrefix}
 )

@@ -9,13 +9,12 @@ import (
 )
 
 const (
-	// drainTime and maxDrained bound how long the rest of a body is read after the answer, and how many bytes of it.
+	// After the answer, the rest of a body is read for at most drainTime, and at most maxDrained bytes of it are read.
 	// maxDrained is enough for most uploads, because Discord accepts at most 25 MB in most requests.
 	drainTime  = 5 * time.Second
 	maxDrained = 32 << 20
 
-	// uploadPatience bounds how far a client may be behind with its body. slowestUpload is the expected rate in bytes
-	// per second.
+	// A client must send its body at the rate slowestUpload, in bytes per second. It may be late by up to uploadPatience.
 	uploadPatience = 10 * time.Second
 	slowestUpload  = 4 << 10
 )
@@ -23,21 +22,21 @@ const (
 // uploadKey is the context key of a request's upload.
 type uploadKey struct{}
 
-// upload is the body of a request that is being received. Its reads have deadlines. Without them a slow client could
-// occupy a connection, the memory for the announced length, or a place in a bucket for ever.
+// upload is the body of a request that is being received. Each Read has a deadline. Without deadlines, a slow client
+// could occupy a connection, the memory for the announced length, or a place in a bucket for ever.
 type upload struct {
 	io.ReadCloser
 	control              *http.ResponseController
 	http1                bool
 	behind               time.Duration // how much longer reads have taken than they would at slowestUpload
 	begun, ended, broken atomic.Bool
-	reading              chan struct{} // has an element during a Read
+	reading              chan struct{} // contains one element during a Read
 
 	mu     sync.Mutex
-	closed bool // set by Close and fails; the deadline is not changed afterwards
+	closed bool // set by Close and fails: the read deadline is final
 
 	received http.Header // the client's trailer, filled in when the body has been read
-	trailer  http.Header // the part of received that is forwarded; nil if there is none
+	trailer  http.Header // the part of received that is forwarded; nil if nothing is
 }
 
 // declareTrailer records which trailers are forwarded: those that would be forwarded if they were headers.
@@ -84,8 +83,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// setDeadline sets the read deadline, if the server supports deadlines. It changes nothing and returns false after the
-// final deadline, which Close or fails has set.
+// setDeadline sets the read deadline, if the server supports deadlines. After Close or fails has set the final
+// deadline, setDeadline changes nothing and returns false.
 func (u *upload) setDeadline(t time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -109,8 +108,8 @@ func (u *upload) Close() error {
 }
 
 // fails reports whether a request failed because its client did not send the body. timeout says whether the failure was
-// a timeout. After a timeout, fails ends a Read that still waits for the body. If a Read were in progress when the
-// handler returns, the server would remove the deadline.
+// a timeout. After a timeout, fails ends a Read that still waits for the body, because the server would remove the
+// deadline if a Read were in progress when the handler returns.
 func (u *upload) fails(timeout bool) bool {
 	if timeout && len(u.reading) > 0 {
 		u.broken.Store(true)
@@ -126,8 +125,8 @@ func (u *upload) fails(timeout bool) bool {
 	return u.broken.Load()
 }
 
-// answer prepares the headers of the answer. If the body has not ended, the connection must be closed, because the rest
-// of the body would be parsed as a request.
+// answer prepares the headers of the answer. If the body has not ended, the connection must be closed. Otherwise the
+// rest of the body would be parsed as a request.
 func (u *upload) answer(header http.Header) {
 	if u != nil && u.http1 && !u.ended.Load() {
 		header.Set("Connection", "close")
@@ -139,9 +138,9 @@ func (h *Handler) isLarge(r *http.Request) bool {
 	return r.ContentLength < 0 || r.ContentLength > h.maxBuffered
 }
 
-// drain reads the rest of a large body after an early answer, until the deadline of Close. Over HTTP/1 a client that is
-// still sending would otherwise see a broken connection instead of the answer. Nothing is read if the client waits for
-// 100 Continue (Expect), because such a client already has the answer.
+// drain reads the rest of a large body after an early answer, until the deadline of Close. Otherwise a client that is
+// still sending over HTTP/1 would see a broken connection instead of the answer. Nothing is read if the client waits
+// for 100 Continue (Expect), because such a client already has the answer.
 func (u *upload) drain(r *http.Request) {
 	if !u.http1 || u.ended.Load() || u.broken.Load() || !u.begun.Load() && r.Header.Get("Expect") != "" {
 		return

@@ -12,12 +12,12 @@ type UpstreamState struct {
 	Answered, Failed time.Time
 	// Failure describes the latest failure, without secrets.
 	Failure string
-	// Hold is how much longer no request may be sent, because the network in front of the upstream (Cloudflare) has
-	// refused one. 0 means no hold.
+	// Hold is the remaining time in which no request may be sent, because the network in front of the upstream
+	// (Cloudflare) has refused a request. 0 means no hold.
 	Hold time.Duration
 }
 
-// OK reports whether no Hold is in force and the latest request, if there was one, got a response.
+// OK reports whether there is no hold and the latest request, if there was one, got a response.
 func (s UpstreamState) OK() bool { return s.Hold <= 0 && !s.Failed.After(s.Answered) }
 
 // Upstream returns the current state of the upstream.

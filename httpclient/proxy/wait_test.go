@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// upTo sets the longest wait of a request, in seconds.
+// upTo sets the max wait of a request, in seconds.
 func upTo(r *http.Request, seconds string) *http.Request {
 	r.Header.Set("X-Ratelight-Max-Wait", seconds)
 	return r
@@ -49,7 +49,7 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 		assert.InDelta(t, float64(time.Now().UnixMilli())/1000+57.5, reset, 0.01)
 
 		time.Sleep(time.Duration(*e.RetryAfter * float64(time.Second)))
-		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "a request after the given wait is served")
+		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "a request after that wait must be served")
 	})
 }
 
@@ -82,8 +82,8 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 	})
 }
 
-// If a request would wait too long for a declared limit, its 429 must not say that the bucket is used up, because other
-// requests may still use the bucket.
+// If a request would wait too long for a declared limit, the 429 must not say that the bucket is used up. Requests that
+// do not need the declared limit may still use the bucket.
 func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Window("PATCH /channels/{id}", 5, time.Second).Bucket("channel")},
@@ -173,8 +173,8 @@ func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 	})
 }
 
-// The proxy does not read a large body before the request's turn, so it notices a disconnect only then. It must still
-// not send the request.
+// The proxy reads a large body only when the request may be sent, so it notices a disconnect only then. Even so,
+// Discord must not get the complete request.
 func TestAClientThatDisconnectsWithABodyThatIsNotKeptIsNeverSentEither(t *testing.T) {
 	for name, length := range map[string]int64{"with its length": 1, "of unknown length": -1} {
 		playIn(t, name, func(t *testing.T) {

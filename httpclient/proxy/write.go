@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// writePatience bounds the time of a write to a client that does not read. While nothing is written, a connection may
-// stay open for longer.
+// writePatience bounds how long a write to a client may take. While the proxy writes nothing, a connection may stay
+// open for longer.
 const writePatience = 30 * time.Second
 
 // responseWriter ends responses to clients that do not read them, if the server supports write deadlines.
@@ -19,8 +19,8 @@ func newResponseWriter(w http.ResponseWriter) *responseWriter {
 	return &responseWriter{w, http.NewResponseController(w)}
 }
 
-// begin sets the deadline for the next write. After the handler has returned, it applies to the bytes that the server
-// still sends.
+// begin sets the deadline for the next write. After the handler has returned, the deadline applies to the bytes that
+// the server has not sent yet.
 func (w *responseWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(writePatience)) }
 
 // pause removes the deadline between writes, because over HTTP/2 a deadline ends the response even if nothing is

@@ -25,7 +25,7 @@ import (
 
 // config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ followed by the
 // flag's name in capitals, with underscores. Variables of other proxies are accepted, too, if they have the same
-// meaning. What --help says of the flags is in flagHelp.
+// meaning. The help texts of the flags are in flagHelp.
 type config struct {
 	Listen         string        `placeholder:"HOST:PORT"`
 	Admin          string        `placeholder:"HOST:PORT"`
@@ -87,7 +87,7 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	parser, err := kong.New(c, kong.Name("ratelight-proxy"),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
 		kong.Description("A proxy between bots and Discord's REST API. "+
-			"Requests wait in it until Discord is certain to accept them."),
+			"Requests wait in the proxy until Discord is certain to accept them."),
 		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()}, kong.PostBuild(addHelp))
 	if err != nil {
 		panic("ratelight-proxy: " + err.Error()) // the tags above or flagHelp are wrong
@@ -114,7 +114,7 @@ func joinNegative(arguments []string) []string {
 	return joined
 }
 
-// unsetEmpty unsets those of our environment variables that are empty, because Compose files set missing variables to
+// unsetEmpty unsets the environment variables of the command that are empty, because Compose sets a missing variable to
 // "".
 func unsetEmpty() {
 	for _, pair := range os.Environ() {
@@ -188,14 +188,14 @@ func (c *config) complete() (err error) {
 	return nil
 }
 
-// writable returns an error if it is clear without writing that the file cannot be written.
+// writable returns an error if the file clearly cannot be written. It does not try to write the file.
 func writable(flag, name string) error {
 	if name == "" {
 		return nil
 	}
 	folder, err := os.Stat(filepath.Dir(name))
 	if err == nil && !folder.IsDir() {
-		err = fmt.Errorf("%s is no directory", filepath.Dir(name))
+		err = fmt.Errorf("%s is not a directory", filepath.Dir(name))
 	}
 	file, problem := os.Stat(name)
 	switch {
@@ -211,9 +211,9 @@ func writable(flag, name string) error {
 	return nil
 }
 
-// address returns the address to listen on: the given address or, if that is empty, one made from the variables of
-// other proxies and the defaults. Shells set variables such as HOST to the machine's name, so only IP addresses and
-// localhost count.
+// address returns the address to listen on. If the given address is empty, the result is made from the variables of
+// other proxies and the defaults. Shells set variables such as HOST to the machine's name, so a variable counts only if
+// it is localhost or an IP address.
 func address(flag, given, host, port, portName string, hostNames ...string) (string, error) {
 	if given == "" {
 		for _, name := range hostNames {
@@ -309,7 +309,7 @@ func (c *config) attributes() []any {
 	}
 }
 
-// publicURL returns a URL without user and query, for the log. The path may be the secret of a proxy, and is replaced
+// publicURL returns a URL without user and query, for the log. The path may be the secret of a proxy, so it is replaced
 // by "…" unless it is the number of a database.
 func publicURL(text string) string {
 	u, err := url.Parse(text)
@@ -347,8 +347,7 @@ func (p *patience) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limits are the global limits: one for all bots, and exceptions by a bot's id. The text form is
-// limit,id:limit,id:limit.
+// limits has the global limit of all bots, and exceptions by a bot's id. The text form is limit,id:limit,id:limit.
 type limits struct {
 	all    int
 	ofBots map[string]int
@@ -368,7 +367,7 @@ func (l *limits) UnmarshalText(text []byte) error {
 		case part == "":
 		case err != nil || n <= 0 || problem != nil:
 			return fmt.Errorf("%q: expected requests per second, "+
-				"or a bot's id, a colon and its requests per second, such as 80351110224678912:500", part)
+				"or a bot's id, a colon and that bot's requests per second, such as 80351110224678912:500", part)
 		case isOfBot:
 			l.ofBots[id] = n
 		default:

@@ -9,10 +9,10 @@ import (
 )
 
 // connections bounds the number of open connections of a server. When a new connection exceeds the bound, the
-// connection that has been without a request for longest is closed, or the new one if all others have a request. So
-// clients that connect without sending requests cannot keep other clients out.
+// connection that has been without a request for longest is closed. If all other connections have a request, the new
+// one is closed. So clients that connect but send no requests cannot keep other clients out.
 type connections struct {
-	most int // 0 means no bound
+	most int // largest number of open connections; 0 means no bound
 
 	mu   sync.Mutex // guards all fields below
 	open map[net.Conn]*list.Element
@@ -39,7 +39,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// move records a connection's state. It returns the connection that has to be closed, or nil if there is none.
+// move records the state of a connection. It returns the connection that has to be closed, or nil if none has to be.
 func (c *connections) move(conn net.Conn, state http.ConnState) net.Conn {
 	if at := c.open[conn]; at != nil {
 		c.idle.Remove(at)

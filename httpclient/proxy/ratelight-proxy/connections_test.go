@@ -64,7 +64,7 @@ func TestConnectionsWithoutRequestsGiveWayToNewOnes(t *testing.T) {
 			send(t, late)
 			send(t, dial(t, r.bots))
 			gone := make(chan bool, len(old))
-			for _, conn := range old { // the server may notice in any order that these have no request
+			for _, conn := range old { // the server may notice in any order that these connections have no request
 				go func() { gone <- closed(conn) }()
 			}
 			assert.True(t, <-gone)
@@ -92,7 +92,7 @@ func TestConnectionsWithRequestsAreNotClosedForNewOnes(t *testing.T) {
 		close(done)
 	}()
 	<-arrived
-	assert.True(t, closed(dial(t, r.bots)), "a new connection is closed, because the only other one has a request")
+	assert.True(t, closed(dial(t, r.bots)), "a new connection must be closed, because the only other one has a request")
 	close(finish)
 	<-done
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
-// journal counts the outcomes of the bots' requests. It logs a warning when a request is refused, at most one for each
-// reason in 30 seconds. If the field each is true, it logs every request. The log contains routes, but never a path, a
-// query or a header.
+// journal counts the outcomes of the bots' requests. It logs a warning when a request is refused, but at most one
+// warning for each reason in 30 seconds. If logAll is true, it also logs every request. The log contains routes, but
+// never a path, a query or a header.
 type journal struct {
 	log    *slog.Logger
 	sparse *sparselog.Log
-	each   bool // log each request
+	logAll bool // log each request
 	began  time.Time
 
 	mu      sync.Mutex // guards all fields below
@@ -30,14 +30,16 @@ type journal struct {
 	refused map[string]uint64 // other answers of the proxy itself, by reason
 }
 
-func newJournal(log *slog.Logger, each bool) *journal {
-	return &journal{log: log, sparse: sparselog.New(log), each: each, began: time.Now(), refused: make(map[string]uint64)}
+func newJournal(log *slog.Logger, logAll bool) *journal {
+	return &journal{
+		log: log, sparse: sparselog.New(log), logAll: logAll, began: time.Now(), refused: make(map[string]uint64),
+	}
 }
 
-// visit is a request to the proxy, with the transport's event about its outcome.
+// visit is a request to the proxy, with the transport's event about the outcome of the request.
 type visit struct {
 	began time.Time
-	done  httpclient.DoneEvent // zero until that event
+	done  httpclient.DoneEvent // zero until the event
 }
 
 type visitKey struct{}
@@ -95,7 +97,7 @@ func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete b
 		})
 		j.sparse.Flush(now, false)
 	}
-	if j.each {
+	if j.logAll {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
 		j.log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("client", client), slog.String("route", v.done.Route),
 			slog.String("major", v.done.Major), slog.Int("status", w.status), slog.String("reason", reason),

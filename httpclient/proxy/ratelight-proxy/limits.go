@@ -18,8 +18,8 @@ type declaredLimit struct {
 	option buckets.Option
 }
 
-var errDeclared = errors.New("expected method and path or all, a number and a time, " +
-	"and what has a limit of its own (per major, per group, across credentials), " +
+var errDeclared = errors.New("expected a method and a path, or all; then a number and a time; " +
+	"and then any of per major, per group and across credentials, " +
 	`such as "PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major"`)
 
 func (d *declaredLimit) UnmarshalText(text []byte) error {

@@ -58,8 +58,8 @@ func TestTheConfigurationHasNoSecretOfAURL(t *testing.T) {
 	assert.NotContains(t, log.String(), "canary")
 }
 
-// If many requests are refused, the log must have one line for each reason at once, and at the end one more for the
-// others with that reason. The last line of the log must have the counts.
+// If many requests are refused for one reason, the log must have one line for the first of them at once, and one line
+// for all others at the end. The last line of the log must have the counts.
 func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t,
@@ -91,11 +91,11 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 		}
 		return n
 	}
-	assert.Equal(t, 2, count("too-long"), "one at once, and one for the others at the end: %s", log)
+	assert.Equal(t, 2, count("too-long"), "one line at once, and one for the other requests at the end: %s", log)
 	assert.Contains(t, log, "repeated=58")
 	assert.Contains(t, log, `route="GET /users/@me"`)
 	assert.Equal(t, 1, count("bad-request"), log)
-	assert.Equal(t, 0, count("unreachable"), "unreachable upstreams have another warning")
+	assert.Equal(t, 0, count("unreachable"), "an unreachable upstream has a warning of its own")
 	assert.Equal(t, 0, count("superseded"), "the client has asked for superseding")
 	assert.Contains(t, lines[len(lines)-1], "level=INFO msg=stopped served=4 refused=63 failed=1 lost=0 "+
 		"refused_for.bad-request=1 refused_for.superseded=2 refused_for.too-long=60")
@@ -134,7 +134,7 @@ func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
 	}
 }
 
-// A handler can flush a response through the writer that the access log wraps.
+// A handler must be able to flush a response through the writer that the access log wraps.
 func TestTheLogLeavesTheWriterAsItIs(t *testing.T) {
 	t.Parallel()
 	inner := httptest.NewRecorder()

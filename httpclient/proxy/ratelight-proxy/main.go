@@ -45,7 +45,7 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int 
 	}
 	if c.Check {
 		s.close()
-		fmt.Fprintln(stdout, "the configuration is good")
+		fmt.Fprintln(stdout, "the configuration is valid")
 		return ok
 	}
 	defer s.journal.end()

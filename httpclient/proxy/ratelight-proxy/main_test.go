@@ -38,7 +38,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// variables are environment variables that the command takes over from other proxies.
+// variables lists the environment variables of other proxies that the command accepts.
 var variables = []string{
 	"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
 }
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 
 const secret = "a-secret-of-the-proxy"
 
-// runs runs the command until it ends by itself, and returns its status and its output.
+// runs starts the command, waits until it ends by itself, and returns its exit status and its output.
 func runs(t *testing.T, arguments ...string) (status int, text string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -61,7 +61,7 @@ func runs(t *testing.T, arguments ...string) (status int, text string) {
 	return status, out.String()
 }
 
-// check runs the command until it has checked its configuration.
+// check runs the command with --check, in this environment and with these arguments.
 func check(t *testing.T, environment, arguments string) (status int, text string) {
 	t.Helper()
 	for pair := range strings.FieldsSeq(environment) {
@@ -173,7 +173,7 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 	}
 }
 
-// running is a command that listens on its own ports.
+// running is the command while it serves requests, on ports of its own.
 type running struct {
 	bots, admin string
 	stop        context.CancelFunc
@@ -251,7 +251,7 @@ func get(t *testing.T, address string) (status int, text string) {
 	return do(t, http.MethodGet, address, "")
 }
 
-// ask sends a request of a bot without a body, and returns the status of the response.
+// ask sends a request without a body as a bot does, and returns the status of the response.
 func (r *running) ask(t *testing.T, method, path string, header ...string) int {
 	t.Helper()
 	status, _ := do(t, method, r.bots+path, "", header...)
@@ -340,8 +340,8 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// By DNS rebinding, a web page's host name can point to this machine. Such a page must be able neither to read anything
-// nor to send requests to Discord.
+// By DNS rebinding, a web page's host name can point to this machine. Such a page must not be able to read anything
+// from the proxy, or to send requests to Discord.
 func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t)
@@ -487,8 +487,8 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		assert.Equal(t, 401, as("/users/@me"))
 		assert.Equal(t, 429, as("/channels/1"))
 		mended.Store(true)
-		assert.Equal(t, 503, as("/users/@me"), "the credential is stopped")
-		assert.Equal(t, 429, as("/channels/1"), "the route is held")
+		assert.Equal(t, 503, as("/users/@me"), "the credential must rest")
+		assert.Equal(t, 429, as("/channels/1"), "the route must be held")
 
 		form := url.Values{"what": {what}}
 		if what == "#" {
@@ -565,7 +565,7 @@ func TestLimitsAreDeclared(t *testing.T) {
 	}
 }
 
-// The README must list every flag, and every environment variable that the command takes over from other proxies.
+// The README must list every flag, and every environment variable of other proxies that the command accepts.
 func TestHelpAndVersionEndWithSuccessAndTheREADMENamesEveryFlag(t *testing.T) {
 	t.Parallel()
 	status, version := runs(t, "--version")
@@ -587,7 +587,7 @@ func TestHelpAndVersionEndWithSuccessAndTheREADMENamesEveryFlag(t *testing.T) {
 	}
 }
 
-// A request that takes too long is cut off, and the last line of the log counts it.
+// A request that takes too long must be cut off, and the last line of the log must count the request as lost.
 func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
@@ -610,8 +610,8 @@ func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 }
 
 // The command must not start with a port that is in use, a store that it cannot reach, or the state file of another
-// process, whose state it would overwrite. It must not open a pipe, because that blocks until another process opens the
-// other end, and no signal ends it.
+// process, whose state it would overwrite. It must not open a pipe, because opening a pipe blocks until another process
+// opens the other end, and no signal ends that wait.
 func TestWhatPreventsTheStartIsAnErrorThatNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -47,7 +47,7 @@ type service struct {
 	journal  *journal
 	tlsSetup *tls.Config
 	handler  *proxy.Handler
-	bots     http.Handler // handler, behind the journal and maybe RequireSecret or RequireHost
+	bots     http.Handler // handler, behind the journal and perhaps RequireSecret or RequireHost
 	admin    http.Handler
 	store    *redis.Store    // nil without --redis
 	state    *statefile.File // nil without --state
@@ -191,8 +191,8 @@ func (s *service) logged(next http.Handler) http.Handler {
 	})
 }
 
-// health returns a handler that adds to the pages those for probes, which only show whether the process works and need
-// no secret.
+// health returns a handler that serves the pages and, for probes, /live and /ready. These two need no secret, because
+// they show only whether the process works.
 func (s *service) health(pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
@@ -207,7 +207,7 @@ func (s *service) health(pages http.Handler) http.Handler {
 	return mux
 }
 
-// upstream answers with the state of the upstream, with status 503 if the state is not OK.
+// upstream answers with the state of the upstream. The status is 503 if the state is not OK.
 func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	state := s.handler.Upstream()
 	w.Header().Set("Content-Type", "application/json")
@@ -224,7 +224,7 @@ func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has disconnected
 }
 
-// serve serves requests until the context ends, and then drains.
+// serve serves requests until the context ends. Then it lets waiting requests finish (see drain).
 func (s *service) serve(ctx context.Context) error {
 	listeners := []struct {
 		name, flag, address string
@@ -255,7 +255,7 @@ func (s *service) serve(ctx context.Context) error {
 			ErrorLog:  slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			ConnState: newConnections(s.MaxConnections).changed,
 		}
-		if l.name == "admin" { // no request to it takes long
+		if l.name == "admin" { // no request to this listener takes long
 			server.ReadTimeout, server.WriteTimeout = adminTimeout, adminTimeout
 		}
 		servers = append(servers, server)
