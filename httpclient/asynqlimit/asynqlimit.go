@@ -13,7 +13,7 @@ import (
 )
 
 // Limiter makes the tasks of an asynq server wait in Redis, instead of in the process, if they have to wait long for a
-// limit. Make a Limiter with New. It is safe for concurrent use.
+// limit. Make a Limiter with New. A Limiter is safe for concurrent use.
 type Limiter struct{ policy *jobs.Policy }
 
 // New returns a limiter with options of package jobs. Its error names the option whose value is invalid, and the value.
@@ -42,8 +42,8 @@ func (e *SnoozeError) Error() string {
 // Unwrap returns Err.
 func (e *SnoozeError) Unwrap() error { return e.Err }
 
-// Middleware runs tasks with a context that bounds the waits of their requests, and tells asynq how to treat their
-// errors. Pass it to asynq.ServeMux.Use. Use Configure, too, because without Configure a snooze would count as a
+// Middleware runs tasks with a context that bounds the waits of their requests, and tells asynq how to treat the errors
+// of tasks. Pass Middleware to asynq.ServeMux.Use. Also use Configure, because otherwise a snooze would count as a
 // failure.
 //
 // asynq archives a task that has no attempts left, whatever its error is. In the last attempt of a task, requests
@@ -71,7 +71,7 @@ func (l *Limiter) Middleware(next asynq.Handler) asynq.Handler {
 // taskKey is the context key of the current task.
 type taskKey struct{}
 
-// lastAttempt reports whether asynq would archive the task after an error, so that it cannot be snoozed.
+// lastAttempt reports whether asynq would archive the task after an error, so that the task cannot be snoozed.
 func lastAttempt(ctx context.Context) bool {
 	retried, known := asynq.GetRetryCount(ctx)
 	most, _ := asynq.GetMaxRetry(ctx)
@@ -80,8 +80,9 @@ func lastAttempt(ctx context.Context) bool {
 
 // Configure returns a server's configuration in which a snooze does not count as a failure, and lasts until
 // SnoozeError.Until. The given IsFailure, RetryDelayFunc and ErrorHandler get all other errors. ErrorHandler also gets
-// a snooze of a last attempt, after which asynq archives the task. Without a RetryDelayFunc, delays are asynq's
-// defaults, except one second after asynq.ErrLeaseExpired, which means that the task's process has died.
+// a snooze of a last attempt, because asynq then archives the task. If there is no RetryDelayFunc, the delays are
+// asynq's defaults, except that the delay after asynq.ErrLeaseExpired is one second. That error means that the task's
+// process has died.
 func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	isFailure, delay, handler := config.IsFailure, config.RetryDelayFunc, config.ErrorHandler
 	if isFailure == nil {
@@ -108,7 +109,7 @@ func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 }
 
 // defaultDelay returns asynq's default delay, except for a task whose process has died. Such a task waits only a
-// second, because it has already waited a minute, and Discord remembers its nonce only for a few minutes.
+// second: it has already waited a minute, and Discord remembers its nonce only for a few minutes.
 func defaultDelay(n int, err error, task *asynq.Task) time.Duration {
 	if errors.Is(err, asynq.ErrLeaseExpired) {
 		return time.Second
@@ -134,9 +135,9 @@ func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler 
 	})
 }
 
-// Nonce returns a nonce for the message of the task that a handler below Middleware runs with this context. All
-// attempts of a task have the same nonce, and different tasks have different nonces. If a task sends several messages,
-// add parts that distinguish them. See jobs.WithNonce.
+// Nonce returns a nonce for the message of a task. The context is the one with which the task's handler is called,
+// below Middleware. All attempts of a task have the same nonce, and different tasks have different nonces. If a task
+// sends several messages, add parts that distinguish them. See jobs.WithNonce.
 func Nonce(ctx context.Context, parts ...string) string {
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)

@@ -16,7 +16,7 @@
 // acquires permits from the bucket manager, once for each request; the limiter acquires none.
 //
 // A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which does not count as a failure
-// (asynq.Config.IsFailure). The task waits in the retry queue until the request can be sent, which uses up no attempt.
-// Package jobs describes when a request can be sent, and how other errors are treated. A task that can never succeed is
-// archived (asynq.SkipRetry). An asynq.SkipRetry or asynq.RevokeTask that the handler returns is passed on.
+// (asynq.Config.IsFailure). The task waits in the retry queue until the request can be sent, and this uses up no
+// attempt. Package jobs describes when a request can be sent and how other errors are treated. A task that can never
+// succeed is archived (asynq.SkipRetry). An asynq.SkipRetry or asynq.RevokeTask that the handler returns is passed on.
 package asynqlimit

@@ -24,7 +24,7 @@ import (
 
 var errDisk = errors.New("disk full")
 
-// steps returns a handler that returns the error that a task's name describes.
+// steps returns a handler for tasks whose payload names the error that the handler returns.
 func steps(discord *rest.Client) asynq.Handler {
 	return asynqlimit.JSON(func(ctx context.Context, name string) error {
 		switch name {
@@ -108,7 +108,7 @@ func TestWhatBecomesOfATask(t *testing.T) {
 	}
 }
 
-// asynq would archive a task that is snoozed after its last attempt, so such a task must wait in the process instead.
+// asynq would archive a task that is snoozed in its last attempt. So the last attempt must wait in the process instead.
 func TestTheLastAttemptOfATaskWaitsInTheProcess(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Refuse(create, discordtest.User, 300*time.Millisecond).Nth(1))

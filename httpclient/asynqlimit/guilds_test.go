@@ -12,7 +12,7 @@ import (
 )
 
 // In asynq's own order, the second guild's tasks would be last, after minutes of the first guild's tasks. With the
-// limiter they must not wait for those.
+// limiter, the tasks of the second guild must not wait for those of the first.
 func TestTasksOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	const many, few = 1000, 10

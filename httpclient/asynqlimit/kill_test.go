@@ -30,7 +30,7 @@ func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	first := startProcess(t, engine.Address(), server.URL)
 	eventually(t, 30*time.Second, func() bool { return len(server.Requests()) >= 400 })
 	require.NoError(t, first.Process.Kill())
-	_ = first.Wait() // its error says that the process was killed
+	_ = first.Wait() // the error says that the process was killed
 	answer, err := engine.Do("LRANGE", "asynq:{default}:active", "0", "-1")
 	require.NoError(t, err)
 	inFlight := make(map[string]bool)
@@ -60,7 +60,7 @@ func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)
 		if times > 1 {
 			twice++
-			assert.True(t, inFlight[content], "%s was sent again, but was not under way", content)
+			assert.True(t, inFlight[content], "%s was sent again, although it was not under way", content)
 		}
 	}
 	t.Logf("%d of %d tasks were under way; %d were sent twice, and posted once", len(inFlight), n, twice)

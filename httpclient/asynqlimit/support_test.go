@@ -116,7 +116,7 @@ func enqueue(t *testing.T, client *asynq.Client, channel string, n int) {
 	}
 }
 
-// eventually waits until so returns true. The test fails if that takes as long as longest.
+// eventually waits until so returns true. The test fails if this takes as long as longest.
 func eventually(t *testing.T, longest time.Duration, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); !so(); time.Sleep(50 * time.Millisecond) {
@@ -141,7 +141,7 @@ func workForEver(address, discord string) error {
 	return errors.Join(errors.New("the test has ended"), err)
 }
 
-// startProcess starts a worker process. It ends with the test.
+// startProcess starts a worker process, which ends when the test ends.
 func startProcess(t *testing.T, address, discord string) *exec.Cmd {
 	t.Helper()
 	process := exec.Command(os.Args[0])
@@ -152,7 +152,7 @@ func startProcess(t *testing.T, address, discord string) *exec.Cmd {
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
 		_ = process.Process.Kill()
-		_ = process.Wait() // its error says that the process was killed
+		_ = process.Wait() // the error says that the process was killed
 	})
 	return process
 }

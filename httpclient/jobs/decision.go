@@ -46,8 +46,8 @@ type Decision struct {
 	Action Action
 	// After is the time from now until a snoozed job is tried again; 0 for other actions.
 	After time.Duration
-	// Err is the job's error without the secrets of URLs, so that it can be stored with the job. errors.Is and
-	// errors.As find the same errors in Err as in the original. Err is nil if the job is done.
+	// Err is the job's error without the secrets of URLs, so that Err can be stored with the job. errors.Is and errors.As
+	// find the same errors in Err as in the original error. Err is nil if the job is done.
 	Err error
 }
 
@@ -60,17 +60,19 @@ const (
 //
 //	Done     nil
 //	Snooze   *ratelimits.TooLongError, *ratelimits.QueueFullError, *ratelimits.BudgetError, *ratelimits.EdgeError,
-//	         *httpclient.CredentialError of an Authorization (until it is used again), buckets.ErrClosed, and status 429
+//	         *httpclient.CredentialError of an Authorization (until the Authorization is used again),
+//	         buckets.ErrClosed, and status 429
 //	Cancel   *httpclient.CredentialError of a webhook or interaction, *routes.PathError, rest.ErrPath, rest.ErrHeader,
-//	         *ratelimits.SupersededError (a newer request took its place); statuses 404, 403 except with code 40003
-//	         (direct messages opened too fast), and 400 with code 50035 (invalid form)
+//	         *ratelimits.SupersededError (a newer request took the place of the job's request); statuses 404, 403
+//	         except with code 40003 (direct messages opened too fast), and 400 with code 50035 (invalid form)
 //	Retry    everything else: statuses 401 and 5xx, connection errors, errors that have nothing to do with Discord
 //
-// A 401 may be a mistake of Discord, and a token may be replaced. A job survives both, because a 401 leads to another
-// attempt. Each 401 to a request of the job itself uses up one of its attempts.
+// After a 401, the job is tried again, because the 401 may be a mistake of Discord, or the token may be replaced. Each
+// 401 to a request of the job itself uses up one attempt of the job.
 //
-// The status is that of a *rest.APIError, or the one that [WithStatus] finds. Call Decide once for each error, because
-// each Snooze takes the next free time of its limit. Decide does not block and is safe for concurrent use.
+// The status is that of a *rest.APIError, or the one that the function of [WithStatus] returns. Call Decide only once
+// for each error, because each Snooze reserves the next free time of a limit. Decide does not block and is safe for
+// concurrent use.
 func (p *Policy) Decide(err error) Decision {
 	if err == nil {
 		return Decision{}

@@ -32,7 +32,7 @@ func exact(t *testing.T, options ...jobs.Option) *jobs.Policy {
 	return policy
 }
 
-// libraryError is an error type of some other library.
+// libraryError stands for the error type of another library.
 type libraryError struct{ status int }
 
 func (e *libraryError) Error() string { return http.StatusText(e.status) }
@@ -133,7 +133,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 		path  string
 		wrong time.Duration
 		want  jobs.Action
-		most  int // most attempts that a job uses up
+		most  int // largest number of attempts that a job may use up
 	}{
 		"for a while":       {"/channels/1/messages", 5 * time.Minute, jobs.Done, 1},
 		"for good":          {"/channels/1/messages", 100 * time.Hour, jobs.Cancel, 3},
@@ -153,7 +153,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 			client := rest.New("token", rest.WithTransport(httpclient.WithBase(base)))
 			defer client.Close()
 			policy := exact(t)
-			for range 2 { // the second job meets a token that is stopped already
+			for range 2 { // the second job begins while the token rests
 				used := 0
 				d := jobs.Decision{Action: jobs.Retry}
 				for d.Action == jobs.Retry || d.Action == jobs.Snooze {
@@ -173,7 +173,8 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	}
 }
 
-// A job queue keeps the error of a job, and everyone who can read the queue can read it, so it must show no token.
+// A job queue keeps the error of a job, and everyone who can read the queue can read the error. So the error must show
+// no token.
 func TestTheErrorOfAJobShowsNoToken(t *testing.T) {
 	t.Parallel()
 	err := &url.Error{Op: "Post", URL: "https://discord.com/api/webhooks/1/secret-of-the-webhook",

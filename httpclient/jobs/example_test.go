@@ -12,12 +12,11 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// A channel takes five messages in five seconds, and a job waits for a second at most. So the sixth job must come back
-// to the queue later.
+// A channel accepts five messages in five seconds, and a job waits for a second at most. So the sixth job is snoozed.
 func Example() {
 	fake := discordtest.NewServer(nil, discordtest.Window("create_message", 5, 5*time.Second))
 	defer fake.Close()
-	// For Discord itself: without the option.
+	// Without this option, the client would send to the real Discord.
 	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 	policy, err := jobs.New(jobs.WithMaxWait(time.Second))

@@ -20,7 +20,7 @@ func Nonce(parts ...string) string {
 	h := sha256.New()
 	var length [8]byte
 	for _, part := range parts {
-		binary.BigEndian.PutUint64(length[:], uint64(len(part))) // otherwise "a", "bc" would equal "ab", "c"
+		binary.BigEndian.PutUint64(length[:], uint64(len(part))) // otherwise "a", "bc" would give the same hash as "ab", "c"
 		h.Write(length[:])
 		h.Write([]byte(part))
 	}

@@ -21,8 +21,8 @@ const (
 	// unpredicted is how long a job is snoozed if its wait cannot be predicted. After a BudgetError or EdgeError a job
 	// is snoozed for at least that long.
 	unpredicted = 5 * time.Second
-	// globalPace is the time between two requests at Discord's global limit, 50 requests per second according to its
-	// documentation. Jobs come back at this pace if the pace of their limit is not known.
+	// globalPace is the time between two requests at Discord's global limit, 50 requests per second (Discord's
+	// documentation). Jobs come back at this pace if the pace of their limit is not known.
 	globalPace = time.Second / 50
 	// longestWait bounds predicted waits, so that sums of times do not overflow. A job that has to wait longer is
 	// snoozed again.
@@ -40,7 +40,7 @@ type settings struct {
 // WithMaxWait sets how long a request may wait in the process, 5 s by default. A job that would have to wait longer is
 // snoozed. With zero, no job waits in the process: a worker is occupied only while its job sends, but an open window
 // stays unused until the job queue looks for due jobs again. Any other value should be at least twice the interval at
-// which the job queue looks.
+// which the job queue looks for due jobs.
 //
 // With the default, up to 25 jobs wait in the process for a bucket with 5 requests per second, so use more than 25
 // workers.
@@ -55,13 +55,13 @@ func WithSpread(d time.Duration) Option { return func(s *settings) { s.spread = 
 // concurrent use.
 func WithStatus(f func(error) Status) Option { return func(s *settings) { s.statusOf = f } }
 
-// Policy decides what to do with jobs. Use the same Policy for all jobs of a process, because it remembers when snoozed
-// jobs come back. It is safe for concurrent use and needs no Close.
+// Policy decides what to do with jobs. Use the same Policy for all jobs of a process, because the Policy remembers when
+// snoozed jobs come back. A Policy is safe for concurrent use and needs no Close.
 type Policy struct {
 	settings settings
 
 	mu     sync.Mutex
-	last   map[string]time.Time // when the last snoozed job comes back, by slot.key
+	last   map[string]time.Time // when the last snoozed job of a limit comes back, by slot.key
 	sweep  int                  // size of last above which old entries are evicted
 	random func() float64       // returns a number in [0, 1)
 }
@@ -97,7 +97,7 @@ func orRest(f func(error) Status) func(error) Status {
 	}
 }
 
-// Context returns a context for the job's requests. It bounds their wait to the max wait.
+// Context returns a context for a job's requests. The context bounds each wait of a request to the max wait.
 func (p *Policy) Context(ctx context.Context) context.Context {
 	return buckets.ContextWithMaxWait(ctx, p.settings.maxWait)
 }
@@ -122,7 +122,7 @@ func (p *Policy) afterTooLong(e *ratelimits.TooLongError) time.Duration {
 	return p.after(s)
 }
 
-// firstSweep is the number of remembered limits above which old entries are first evicted.
+// firstSweep is the number of remembered limits above which old entries are evicted for the first time.
 const firstSweep = 1024
 
 // after reserves the next free time of the slot's limit. It returns how long to snooze the job: until that time, less
@@ -150,8 +150,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// forget removes the entries of limits whose latest reserved time has passed, and sets the size above which it is
-// called next. p.mu must be held.
+// forget removes the entries of limits whose latest reserved time has passed, and sets the size above which forget is
+// called the next time. p.mu must be held.
 func (p *Policy) forget(now time.Time) {
 	for key, last := range p.last {
 		if last.Before(now) {

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// refused returns the error of a request that would wait for a bucket of 5 in 10 s.
+// refused returns the error of a request that would have to wait for a bucket with 5 requests in 10 s.
 func refused(key string, wait time.Duration) error {
 	return &ratelimits.TooLongError{Key: key, Wait: wait, Limit: 5, Period: 10 * time.Second}
 }

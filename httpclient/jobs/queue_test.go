@@ -21,8 +21,8 @@ import (
 
 const create = "POST /channels/{id}/messages"
 
-// engine is a job queue like River and asynq. Its workers take the jobs that are ready, in the order of the queue.
-// After each interval, snoozed jobs whose time has come become ready.
+// engine is a job queue like River and asynq. Its workers take the jobs that are ready, in the order of the queue. At
+// the end of each interval, the snoozed jobs that are due become ready.
 type engine struct {
 	policy   *jobs.Policy
 	workers  int
@@ -74,7 +74,7 @@ func (e *engine) run(t *testing.T, all []int) {
 	}
 }
 
-// forward makes the snoozed jobs ready whose time has come, in the random order of a map.
+// forward makes the snoozed jobs that are due ready, in random order (that of a map).
 func (e *engine) forward(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,8 +161,8 @@ func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T
 	}
 }
 
-// The second guild's jobs are queued after the first guild's, and most jobs of both are snoozed. The second guild's
-// jobs must not wait for the first guild's.
+// The jobs of the second guild are queued after those of the first guild, and most jobs of both guilds are snoozed. The
+// jobs of the second guild must not wait for those of the first.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many, few, limit = 2000, 200, 5

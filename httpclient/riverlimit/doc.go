@@ -19,8 +19,8 @@
 //		return w.discord.DoJSON(ctx, "POST", "/channels/"+job.Args.Channel+"/messages", message, nil)
 //	}
 //
-// A request that would wait longer is not sent. Its job is snoozed until the request can be sent, which uses up no
-// attempt (river.JobSnooze). Package jobs describes when a request can be sent, and how other errors are treated. A job
+// A request that would wait longer is not sent. Its job is snoozed until the request can be sent (river.JobSnooze), and
+// this uses up no attempt. Package jobs describes when a request can be sent and how other errors are treated. A job
 // whose arguments cannot be decoded is cancelled. A river.JobSnooze or river.JobCancel that the worker returns is
 // passed on.
 package riverlimit

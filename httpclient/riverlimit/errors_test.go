@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/riverlimit"
 )
 
-// step is a job that returns the error that its name describes.
+// step is a job that ends with the error that its name describes.
 type step struct {
 	Name string `json:"name"`
 }
@@ -47,7 +47,7 @@ func (s *stepper) Work(ctx context.Context, job *river.Job[step]) error {
 	return s.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Name+"/messages", nil, nil)
 }
 
-// row has the parts of a job's row in River's table that the tests look at.
+// row has those columns of a job in River's table that the tests look at.
 type row struct {
 	state    string
 	attempt  int

@@ -11,7 +11,7 @@ import (
 )
 
 // In River's own order, the second guild's jobs would be last, after minutes of the first guild's jobs. With the
-// limiter they must not wait for those.
+// plugin, the jobs of the second guild must not wait for those of the first.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	const many, few = 1000, 10

@@ -31,7 +31,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 		require.True(t, time.Now().Before(deadline), "the first process must complete jobs")
 	}
 	require.NoError(t, first.Process.Kill())
-	_ = first.Wait() // its error says that the process was killed
+	_ = first.Wait() // the error says that the process was killed
 	rows, err := pool.Query(t.Context(), "SELECT args->>'content' FROM river_job WHERE state = 'running'")
 	require.NoError(t, err)
 	inFlight := make(map[string]bool)
@@ -67,7 +67,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)
 		if times > 1 {
 			twice++
-			assert.True(t, inFlight[content], "%s was sent again, but was not under way", content)
+			assert.True(t, inFlight[content], "%s was sent again, although it was not under way", content)
 		}
 	}
 	t.Logf("%d of %d jobs were under way; %d were sent twice, and posted once", len(inFlight), n, twice)

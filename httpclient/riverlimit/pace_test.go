@@ -12,7 +12,7 @@ import (
 )
 
 // If RATELIGHT_LONG is 1, the test runs 10,000 jobs at 5 a second, which takes 34 minutes, and asserts how long they
-// took. Otherwise it asserts no time, because that would depend too much on the machine.
+// took. Otherwise it does not assert the time, which would depend too much on the machine.
 func TestJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T) {
 	t.Parallel()
 	n, limit, workers := 2000, 100, 700

@@ -15,7 +15,8 @@ import (
 )
 
 // Plugin is a River plugin: a middleware around each job, and a hook that records that the job's arguments could be
-// decoded. Make one with New. Put it into river.Config.Plugins, so that River uses it as middleware and as hook.
+// decoded. Make a Plugin with New. Put it into river.Config.Plugins, so that River uses it both as middleware and as
+// hook.
 type Plugin struct {
 	river.PluginDefaults
 	policy *jobs.Policy
@@ -37,7 +38,7 @@ func New(options ...jobs.Option) (*Plugin, error) {
 	return &Plugin{policy: policy}, nil
 }
 
-// started is the context key of a *bool that says whether the job's worker was called.
+// started is the context key of a *bool, which says whether the job's worker was called.
 type started struct{}
 
 // Work, called by River, runs a job with a context that bounds the waits of its requests, and returns an error that

@@ -134,7 +134,7 @@ func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 	return n
 }
 
-// waitFor waits until a query selects want. The test fails if that takes as long as longest.
+// waitFor waits until a query selects want. The test fails if this takes as long as longest.
 func waitFor(t *testing.T, pool *pgxpool.Pool, want int, query string, longest time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); ; time.Sleep(50 * time.Millisecond) {
@@ -167,7 +167,7 @@ func workForEver(database, discord string) error {
 	return errors.Join(errors.New("the test has ended"), err)
 }
 
-// startProcess starts a worker process. It ends with the test.
+// startProcess starts a worker process, which ends when the test ends.
 func startProcess(t *testing.T, database, discord string) *exec.Cmd {
 	t.Helper()
 	process := exec.Command(os.Args[0])
@@ -178,7 +178,7 @@ func startProcess(t *testing.T, database, discord string) *exec.Cmd {
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
 		_ = process.Process.Kill()
-		_ = process.Wait() // its error says that the process was killed
+		_ = process.Wait() // the error says that the process was killed
 	})
 	return process
 }

@@ -1,4 +1,4 @@
-// Command example sends a message to each of many channels, by jobs in PostgreSQL that survive a restart:
+// Command example sends a message to each of several channels, by jobs in PostgreSQL that survive a restart:
 //
 //	DATABASE_URL=postgres://localhost/example TOKEN=… go run ./example CHANNEL…
 package main
@@ -34,8 +34,8 @@ type sender struct {
 	discord *rest.Client
 }
 
-// Work sends one message. A job that would wait for long goes back to the queue, and a job that runs twice posts its
-// message only once.
+// Work sends one message. A job that would have to wait long goes back to the queue, and a job that runs twice posts
+// its message only once.
 func (w *sender) Work(ctx context.Context, job *river.Job[Message]) error {
 	message := jobs.WithNonce(map[string]string{"content": job.Args.Content}, riverlimit.Nonce(job.JobRow))
 	return w.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Channel+"/messages", message, nil)
