@@ -13,8 +13,8 @@ const options = {
 };
 const route = `/channels/${process.env.CHANNEL}/messages/${process.env.MESSAGE}`;
 
-// A REST object of discord.js sends the edits of one message one after the other. So each edit has an object of its
-// own: otherwise an edit would not reach the proxy while the previous edit waits there.
+// A REST object of discord.js sends the edits of one message one after the other. Therefore each edit has an object of
+// its own. Otherwise an edit would not reach the proxy while the previous edit waits there.
 const edit = (content) => new REST(options).setToken(process.env.TOKEN).patch(route, { body: { content } });
 
 const words = Array.from({ length: 100 }, (_, i) => `word ${i + 1}`);
@@ -24,7 +24,7 @@ const edits = words.map(async (_, i) => {
     await edit(words.slice(0, i + 1).join(" "));
     return "sent";
   } catch (error) {
-    if (error.status === 409) return "superseded"; // a newer edit has taken its place
+    if (error.status === 409) return "superseded"; // a newer edit has taken the place of this one
     throw error;
   }
 });

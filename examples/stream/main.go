@@ -1,5 +1,5 @@
-// Command stream shows the words of its input in one message, as they arrive. Of the edits that wait, only the latest
-// is sent:
+// Command stream shows the words of its input in one message, as the words arrive. If several edits wait, only the
+// latest is sent:
 //
 //	some-model | TOKEN=… CHANNEL=… go run ./stream
 package main
@@ -62,7 +62,7 @@ func stream(ctx context.Context, client *rest.Client, channel string, input io.R
 		})
 	}
 	edits.Wait()
-	if text != "" { // earlier edits may have arrived in any order; this is the last one
+	if text != "" { // earlier edits may have arrived in any order, so send the whole text at the end
 		if err := edit(text); err != nil {
 			return err
 		}

@@ -30,8 +30,8 @@ func main() {
 	}
 }
 
-// post posts the lines in their order. It leaves out lines that would wait for more than a minute, and ends if the
-// webhook does not exist.
+// post posts the lines in their order. It leaves out a line that would have to wait for more than a minute. It ends if
+// the webhook does not exist.
 func post(ctx context.Context, client *http.Client, url string, input io.Reader) error {
 	ctx = buckets.ContextWithMaxWait(ctx, time.Minute)
 	lines := bufio.NewScanner(input)
@@ -52,7 +52,7 @@ func post(ctx context.Context, client *http.Client, url string, input io.Reader)
 		var tooLong *ratelimits.TooLongError
 		switch {
 		case errors.As(err, &tooLong):
-			log.Printf("left out, as it would wait for %v: %s", tooLong.Wait, lines.Text())
+			log.Printf("left out, because it would have to wait for %v: %s", tooLong.Wait, lines.Text())
 			continue
 		case err != nil:
 			return err

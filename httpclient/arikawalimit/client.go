@@ -11,10 +11,10 @@ import (
 // Prepare makes a client send through a transport, usually an *httpclient.Transport, and removes arikawa's own limiter.
 // Several clients may share a transport. Call Prepare before the client is used. It is not safe for concurrent use.
 //
-// It replaces the client's HTTP driver and its hooks. The hooks include arikawa's limiter, so add your own hooks
-// afterwards. It sets Retries to 1, so that only the transport repeats requests. Clients made from this client with
-// WithContext, WithLocale and webhook.FromAPI are prepared, too. Clients made with webhook.New and webhook.NewCustom
-// have their own limiter.
+// Prepare replaces the HTTP driver and the hooks of the client. The hooks include arikawa's limiter, so add your own
+// hooks after Prepare. Prepare also sets Retries to 1, so that only the transport repeats requests. Clients made from
+// this client with WithContext, WithLocale and webhook.FromAPI are prepared, too. Clients made with webhook.New and
+// webhook.NewCustom have limiters of their own.
 func Prepare(client *api.Client, transport http.RoundTripper) {
 	client.Client.Client = httpdriver.WrapClient(http.Client{Transport: transport})
 	client.Client.Retries = 1

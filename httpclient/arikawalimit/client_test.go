@@ -86,8 +86,8 @@ func TestABotSendsThroughTheTransport(t *testing.T) {
 	assert.Len(t, by.asked, 1)
 }
 
-// Another client has used up the channel's bucket, so a 429 is unavoidable. After it, an upload must be repeated if its
-// body is kept in memory.
+// Another client has used up the channel's bucket, so a 429 is unavoidable. After the 429, an upload must be repeated
+// if its body is kept in memory.
 func TestALargeUploadSurvivesARefusalWhenItIsKept(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -5,11 +5,11 @@
 //	s := state.New("Bot " + token)
 //	arikawalimit.Prepare(s.Client, transport)
 //
-// Without Prepare arikawa's own limiter remains active above the transport. The limiter holds a lock for each channel
-// and route from before a request until after its response. Requests wait for that lock before the transport sees them,
-// so only one of them is in flight at a time, and predictions, priority and statistics do not include that wait. The
-// limiter also adds a quarter of a second to each window, and arikawa repeats requests that fail with a server error up
-// to four times, messages included.
+// Without Prepare, arikawa's own limiter remains active above the transport. For each channel and route, this limiter
+// holds a lock from before a request until after the response. Requests wait for the lock before the transport sees
+// them, so only one of them is in flight at a time. Priorities have no effect on this wait, and predictions and
+// statistics do not include it. The limiter also adds a quarter of a second to each window. After a server error,
+// arikawa repeats a request up to four times, even a message.
 //
 // # Contexts
 //
@@ -25,7 +25,7 @@
 //
 // # Errors
 //
-// errors.As finds *ratelimits.TooLongError and the transport's other errors in arikawa's errors; errors.Is finds
-// context.DeadlineExceeded and context.Canceled. Error responses of Discord are an *httputil.HTTPError, as without the
+// In arikawa's errors, errors.As finds *ratelimits.TooLongError and the transport's other errors, and errors.Is finds
+// context.DeadlineExceeded and context.Canceled. An error response of Discord is an *httputil.HTTPError, as without the
 // transport.
 package arikawalimit

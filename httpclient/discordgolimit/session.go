@@ -8,19 +8,19 @@ import (
 )
 
 // Prepare makes a session send its REST requests through a transport, usually an *httpclient.Transport. Several
-// sessions (shards) may share a transport. Call it before the session is used; it is not safe for concurrent use.
+// sessions (shards) may share a transport. Call Prepare before the session is used. It is not safe for concurrent use.
 //
-// It replaces session.Client by a client without a timeout, because a timeout would include the time in the queue. Use
-// discordgo.WithContext for deadlines. It sets session.MaxRestRetries to 0, because discordgo would send messages a
-// second time after a 502. The transport repeats requests where that is safe. Prepare also makes discordgo get
-// responses without rate limit headers, because discordgo itself would wait as these headers say.
+// Prepare replaces session.Client with a client without a timeout, because a timeout would include the time in the
+// queue. Use discordgo.WithContext for deadlines. Prepare sets session.MaxRestRetries to 0, because discordgo would
+// send messages a second time after a 502. The transport repeats requests where that is safe. Prepare also makes
+// discordgo get responses without rate limit headers, because discordgo itself would wait as these headers say.
 func Prepare(session *discordgo.Session, transport http.RoundTripper) {
 	session.Client = &http.Client{Transport: withoutLimits{transport}}
 	session.MaxRestRetries = 0
 }
 
 // Call returns a session for one REST call, or for several consecutive ones. The returned session is a copy of the
-// given session with a limiter of its own, so that its calls do not wait for other calls. Call does not block and is
+// given session with its own limiter, so that calls on the copy do not wait for other calls. Call does not block and is
 // safe for concurrent use.
 //
 // The returned session has no gateway connection and no handlers. Use the original session for opening, closing, voice,

@@ -4,10 +4,11 @@
 //	defer transport.Close()
 //	client, err := disgo.New(token, bot.WithRestClientConfigOpts(disgolimit.Options(transport)...))
 //
-// Without these options disgo's own limiter remains active above the transport. The limiter holds a lock for each
-// channel and route from before a request until after its response. Requests wait for that lock before the transport
-// sees them, so only one of them is in flight at a time, and predictions, priority and statistics do not include that
-// wait. The limiter also cuts off the fractions of seconds of its waits, and starts a goroutine that never ends.
+// Without these options, disgo's own limiter remains active above the transport. For each channel and route, this
+// limiter holds a lock from before a request until after the response. Requests wait for the lock before the transport
+// sees them, so only one of them is in flight at a time. Priorities have no effect on this wait, and predictions and
+// statistics do not include it. The limiter also cuts off the fractions of seconds of its waits, and starts a goroutine
+// that never ends.
 //
 // # Contexts
 //
@@ -17,7 +18,7 @@
 //
 // # Errors
 //
-// errors.As finds *ratelimits.TooLongError and the transport's other errors in disgo's errors; errors.Is finds
-// context.DeadlineExceeded and context.Canceled. Error responses of Discord are a *rest.Error, as without the
+// In disgo's errors, errors.As finds *ratelimits.TooLongError and the transport's other errors, and errors.Is finds
+// context.DeadlineExceeded and context.Canceled. An error response of Discord is a *rest.Error, as without the
 // transport.
 package disgolimit

@@ -39,7 +39,7 @@ func Example() {
 	}
 }
 
-// A channel takes five messages in five seconds. The program sends six, and lets each wait for a second at most.
+// A channel accepts five messages in five seconds. The program sends six, and lets each wait for a second at most.
 func ExampleOptions() {
 	transport, end := example() // in a program: httpclient.NewTransport(httpclient.WithMaxRateLimit(10 * time.Second))
 	defer end()
