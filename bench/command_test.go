@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// call runs the program. Its loads are small enough for one window, so that they take a few round trips of real time.
+// call runs the program. The loads of the tests are small enough for one window, so they take only a few round trips.
 func call(ctx context.Context, arguments ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := bench()
@@ -64,7 +64,8 @@ func TestLoadEndsWithAVerdict(t *testing.T) {
 
 func TestJSONStandsAlone(t *testing.T) {
 	t.Parallel()
-	_, stdout, stderr := call(t.Context(), "-json", "-length", "1s", "-rate", "20") // other tests have goroutines, too
+	// The status is not checked, because goroutines of other tests would count as leaks.
+	_, stdout, stderr := call(t.Context(), "-json", "-length", "1s", "-rate", "20")
 	assert.Empty(t, stderr)
 	var document map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &document))
@@ -87,7 +88,7 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
-// recorded returns the trace of a bot that answers in bursts, now and then. Its webhook has a secret token.
+// recorded returns the trace of a bot that sends bursts with minutes between them. The token of its webhook is secret.
 func recorded(t *testing.T) string {
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
@@ -168,6 +169,6 @@ func TestMisuseIsExplained(t *testing.T) {
 		assert.Equal(t, command.StatusUsage, status, arguments)
 		assert.Empty(t, stdout, arguments)
 		assert.Contains(t, stderr, want, arguments)
-		assert.NotContains(t, stderr, "hunter2", "it may be a secret")
+		assert.NotContains(t, stderr, "hunter2", "the text may be a secret")
 	}
 }

@@ -1,6 +1,6 @@
-// Command bench measures Ratelight. It sends a load through the transport to a simulated Discord, judges the
-// limiter by scenarios, and finds the max rate limit to set. Run it with -h for its flags, and
-// `go test -bench . ./bench` for the cost of a request. Command share, beside it, judges processes that share limits.
+// Command bench measures Ratelight. It sends a load through the transport to a simulated Discord, judges the limiter by
+// scenarios, and finds the max rate limit to set. Run it with -h for its flags. The command ./bench/share judges
+// processes that share limits, and the benchmarks in bench/peers measure the cost of a request.
 package main
 
 import (
@@ -29,7 +29,7 @@ func bench() command.Program {
 			kong.Description(introduction), kong.Help(help), kong.Vars(load.Help), tuneFlags,
 			kong.Vars{
 				"about_load":     "Send a load to a simulated Discord (the default).",
-				"scenario_names": "Scenarios to run, all of them at once without a name (about 20 s).",
+				"scenario_names": "Scenarios to run. Without a name, all are run at once (about 20 s).",
 			},
 		},
 	}
@@ -46,7 +46,7 @@ var (
 	tuneHelp string
 )
 
-// help prints kong's help. For tune an explanation follows it; without a command, the help of load and examples do.
+// help prints kong's help. For tune, it also prints an explanation; without a command, the help of load and examples.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
 	selected, text := ctx.Selected(), ""
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {

@@ -25,11 +25,11 @@ import (
 var tuneFlags = kong.Vars{
 	"tune_useful": "Longest wait after which an answer is still of use.",
 	"tune_trace":  "File with time, method and path of each request, see below; - for standard input.",
-	"tune_rule": "Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none; can be repeated. " +
+	"tune_rule": "Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none. Can be repeated. " +
 		"All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given.",
 	"tune_global_limit": "Requests per second in total, 0 for no limit.",
-	"values": "Values to show beside the recommended one, separated by commas; by default some smaller " +
-		"and larger ones.",
+	"values": "Values to show beside the recommended one, separated by commas. By default, some smaller " +
+		"and some larger values are shown.",
 }
 
 // tuneCommand recommends a max rate limit.
@@ -53,7 +53,7 @@ type tuneCommand struct {
 
 func (c *tuneCommand) Check(given map[string]bool) error {
 	if c.Trace == "" {
-		return errors.New("-trace is not given: expected a recording of requests, such as ratelight-proxy --record writes")
+		return errors.New("-trace is not given: expected a recording of requests, such as one of ratelight-proxy --record")
 	}
 	c.discord = tune.Discord{
 		GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Seed, Others: load.Preset(), Preset: true,
@@ -102,7 +102,7 @@ func (c *tuneCommand) readRule(text string) (rule discordsim.Rule, err error) {
 	number, window, _ := strings.Cut(limit, "/")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > 1_000_000 {
-		return rule, errors.New("expected a limit from 1 to 1000000 per window at its end, such as =5/5s, or =none")
+		return rule, errors.New("expected a limit from 1 to 1000000 per window at the end, such as =5/5s, or =none")
 	}
 	period, err := time.ParseDuration(window)
 	if err != nil || period < time.Millisecond || period > 24*time.Hour {
@@ -134,7 +134,7 @@ func (c *tuneCommand) Run(p *command.Program) error {
 	if err := load.CheckRules(c.discord.Given); err != nil {
 		return command.Misuse(err)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a replay makes much garbage and keeps little
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a replay makes much garbage, but keeps little memory
 	result, err := tune.Run(p.Context, tune.Config{
 		Load: load, Discord: c.discord, Useful: c.Useful, MaxRateLimits: c.MaxRateLimits,
 	})

@@ -31,10 +31,10 @@ func main() {
 
 func program() command.Program {
 	return command.Program{Name: "share", Grammar: new(shareCommand), Kong: []kong.Option{
-		kong.Description("Judges processes that share their limits through a Redis or Valkey server, which it starts. " +
-			"All scenarios take 70 s."),
+		kong.Description("Judges processes that share limits through a Redis or Valkey server. " +
+			"It starts the server and the processes. All scenarios together take 70 s."),
 		kong.Vars{
-			"about_names":     "Scenarios to run, all of them without a name: one-bucket, own-buckets, foreign-traffic.",
+			"about_names":     "Scenarios to run; without a name, all of them: one-bucket, own-buckets, foreign-traffic.",
 			"about_processes": "Number of processes to start, which share limits through a Redis or Valkey server.",
 		},
 	}}
@@ -51,7 +51,7 @@ type shareCommand struct {
 	command.Output `embed:""`
 }
 
-// mostCalls has the maximum calls to the server per request, by scenario.
+// mostCalls has the largest accepted number of calls to the server per request, by scenario.
 var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.4}
 
 // Check returns an error if a name is not that of a scenario.
@@ -102,7 +102,7 @@ func (c *shareCommand) run(ctx context.Context, s *load.Scenario) (*report.Repor
 	callsEach := float64(calls) / float64(s.Requests())
 	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request",
 		Value:  report.Data(callsEach).As(fmt.Sprintf("%.3f", callsEach)),
-		Column: "calls per\nrequest", Note: "calls to the server that the processes share, for each request"})
+		Column: "calls per\nrequest", Note: "calls to the server of shared limits, for each request"})
 	if most := mostCalls[s.Name]; callsEach > most && r.Verdict.Status != report.Interrupted {
 		reason := fmt.Sprintf("%.3f calls to the server per request, at most %.2f wanted", callsEach, most)
 		r.Verdict = report.Judge("", append(slices.Clone(r.Verdict.Reasons), reason)...)

@@ -23,9 +23,10 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// childVariable is the environment variable that makes this program a child: a proxy with a transport of its own. Its
-// value is an assignment in JSON. A child writes its address, and forwards requests until its input ends, so that no
-// child outlives its parent. Then it writes the number of its calls to the engine.
+// childVariable is the environment variable that makes this program a child: a proxy with a transport of its own. The
+// value is an assignment in JSON. A child writes its address to standard output, and forwards requests until its
+// standard input ends, so that no child outlives its parent. Then the child writes the number of its calls to the
+// engine, the Redis or Valkey server.
 const childVariable = "RATELIGHT_BENCH_CHILD"
 
 // assignment is the configuration of a child.
@@ -67,13 +68,13 @@ func child(stdin io.Reader, stdout io.Writer) error {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
 	}}
-	go func() { _ = server.Serve(listener) }() // until it is closed
+	go func() { _ = server.Serve(listener) }() // until the server is closed
 	output := json.NewEncoder(stdout)
 	if err := output.Encode(listener.Addr().String()); err != nil {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, stdin)
-	var calls int64 // read before Close gives leases back, because no request causes those calls
+	var calls int64 // read before Close, which makes calls that no request causes
 	for _, c := range transport.Manager().Stats().Shared.Calls {
 		calls += int64(c.Calls)
 	}
@@ -95,18 +96,18 @@ type process struct {
 	input   io.Closer
 	output  *json.Decoder
 	stderr  bytes.Buffer
-	calls   int64 // to the engine, known after Close
-	err     error // why it has failed
+	calls   int64 // number of calls to the engine, known after Close
+	err     error // why the process has failed
 }
 
 // start starts the engine and the processes.
 func start(ctx context.Context, processes int, discord string) (*fleet, error) {
 	engine, err := redistest.Start(ctx, redistest.Options{})
 	if errors.Is(err, redistest.ErrNotInstalled) {
-		return nil, errors.New("no server to share limits through: install Redis (redis-server) or Valkey (valkey-server)")
+		return nil, errors.New("there is no server for shared limits: install Redis (redis-server) or Valkey (valkey-server)")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start a server to share limits through: %w", err)
+		return nil, fmt.Errorf("start a server for shared limits: %w", err)
 	}
 	f := &fleet{engine: engine, base: http.Transport{MaxIdleConnsPerHost: 1000}}
 	for number := range processes {
@@ -151,11 +152,11 @@ func launch(a assignment) (*process, error) {
 	return p, nil
 }
 
-// end asks the process to end, and kills it if it does not.
+// end asks the process to end, and kills it if it is still running after 5 s.
 func (p *process) end() {
 	_ = p.input.Close()
 	defer time.AfterFunc(5*time.Second, func() { _ = p.command.Process.Kill() }).Stop()
-	_ = p.output.Decode(&p.calls) // nothing if it has failed
+	_ = p.output.Decode(&p.calls) // calls stays 0 if the process has failed
 	if err := p.command.Wait(); err != nil {
 		p.err = fmt.Errorf("%w: %s", err, strings.TrimSpace(p.stderr.String()))
 	}
@@ -180,7 +181,8 @@ func (f *fleet) Close() {
 	})
 }
 
-// ended returns the calls to the engine of all processes, and why processes have failed. Call it after Close.
+// ended returns how many calls to the engine all processes have made, and why processes have failed. Call ended after
+// Close.
 func (f *fleet) ended() (calls int64, err error) {
 	for _, p := range f.processes {
 		calls, err = calls+p.calls, errors.Join(err, p.err)

@@ -41,7 +41,7 @@ func call(ctx context.Context, arguments ...string) (status int, stdout, stderr 
 
 func TestProcessesShareLimits(t *testing.T) {
 	t.Parallel()
-	redistest.NewEngine(t).Close() // it knows when to skip and when to fail
+	redistest.NewEngine(t).Close() // skips or fails the test if no server is installed
 	status, _, stderr := call(t.Context(), "none")
 	assert.Equal(t, command.StatusUsage, status)
 	assert.Contains(t, stderr, `there is no scenario "none": see -h`)
@@ -60,14 +60,14 @@ func TestProcessesShareLimits(t *testing.T) {
 	assert.Equal(t, "one-bucket", r.Scenario)
 	assert.Equal(t, 50, r.Requests)
 	assert.Equal(t, 50, r.Answered)
-	assert.Positive(t, r.Calls, "they share it")
+	assert.Positive(t, r.Calls, "the processes must share the bucket")
 	assert.Zero(t, r.Refused.All)
 	assert.Greater(t, r.Efficiency, 0.5)
 }
 
 func TestInterruptedRunIsNotJudged(t *testing.T) {
 	t.Parallel()
-	redistest.NewEngine(t).Close() // it knows when to skip and when to fail
+	redistest.NewEngine(t).Close() // skips or fails the test if no server is installed
 	ctx, cancel := context.WithCancel(t.Context())
 	c := shareCommand{Processes: 2}
 	time.AfterFunc(3*time.Second, cancel)

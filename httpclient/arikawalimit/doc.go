@@ -19,9 +19,9 @@
 //
 // # Uploads
 //
-// arikawa produces a body while the body is being sent, so arikawa cannot send it again. The transport buffers bodies
-// up to a size (httpclient.WithBufferedBodies) and can repeat them; a request with a larger body fails if it gets a
-// 429. Raise that size for larger uploads.
+// arikawa produces a body while the body is being sent, so arikawa cannot send the body again. The transport keeps
+// bodies up to a size in memory (httpclient.WithBufferedBodies), and can send these again. A request with a larger body
+// fails if it gets a 429, so raise the size for larger uploads.
 //
 // # Errors
 //

@@ -12,15 +12,15 @@ type Output struct {
 	JSON bool `group:"Output and verdict" help:"Print JSON and nothing else to standard output."`
 }
 
-const aboutReport = "Write a page with a picture to this file, to open in a browser; it needs no other files and no " +
-	"network."
+const aboutReport = "Write a page with a picture to this file, to open in a browser. The page needs no other files " +
+	"and no network."
 
 // Page has the flag for a page of charts.
 type Page struct {
 	Report string `group:"Output and verdict" placeholder:"FILE" help:"${about_report}"`
 }
 
-// Check returns an error before the run if the page could not be written after it.
+// Check returns an error if the page cannot be written. It is called before the run.
 func (p *Page) Check() error {
 	if p.Report == "" {
 		return nil

@@ -33,14 +33,14 @@ func (c *inProcess) Close() { _ = c.transport.Close() } // there is never an err
 // entered returns how many requests have been granted, wait in a queue, or have ended without a grant.
 func (c *inProcess) entered() int {
 	stats := c.transport.Manager().Stats()
-	again := 0 // granted a second time after a refusal
+	again := 0 // number of requests that were granted again after a refusal
 	for _, n := range stats.Responses[1:] {
 		again += int(n)
 	}
 	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
 }
 
-// kinds returns the kinds that the client took the buckets for, by hash and major parameter.
+// kinds returns which kind of bucket the client takes each bucket for, by hash and major parameter.
 func (c *inProcess) kinds() map[string]string {
 	known := make(map[string]string)
 	for b := range c.transport.Manager().Buckets() {

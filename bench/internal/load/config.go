@@ -29,16 +29,14 @@ type Config struct {
 
 // Help has the texts of help that are too long for the tags of the flags, as variables for kong.
 var Help = map[string]string{
-	"about_requests": "Requests to make, 500 unless given.",
-	"about_length": "Spread the requests over this time, to channels that come and go, and look for leaks, instead " +
-		"of sending a burst.",
-	"about_rate": "Requests per second with -length.",
+	"about_requests": "Number of requests, 500 by default.",
+	"about_length":   "Instead of a burst, send requests over this time, to channels that change, and look for leaks.",
+	"about_rate":     "Requests per second with -length.",
 	"about_faults": "With -length, let errors, lost connections, wrong headers, blocks and cancelled requests " +
 		"disturb the load.",
-	"about_max_rate_limit": "Longest predicted wait that the client accepts; it refuses a request that would wait " +
-		"longer.",
-	"about_global_limit": "Requests per second in total, for client and simulator, 0 for no limit.",
-	"about_buckets":      "Channels to which the requests are sent in turn, each with its own bucket.",
+	"about_max_rate_limit": "Longest predicted wait that the client accepts. A request that would wait longer is refused.",
+	"about_global_limit":   "Requests per second in total, for client and simulator, 0 for no limit.",
+	"about_buckets":        "Channels to which the requests are sent in turn, each with its own bucket.",
 
 	"about_limit": "Requests per window in each bucket.",
 	"about_kind": "How buckets refill: fixed (all places when the window ends), sliding (each place a window after " +

@@ -1,6 +1,6 @@
 // Package load sends requests through Ratelight's transport to a simulated or real server, and measures the result. It
-// runs one of the [Scenarios] that judge the limiter, or a load that flags describe ([Config.Scenario]): a burst, or
-// requests over a long time, in which it looks for leaks.
+// runs one of the [Scenarios] that judge the limiter, or a load that flags describe ([Config.Scenario]). Such a load is
+// a burst, or requests over a long time to look for leaks.
 //
 // A scenario confronts the whole transport with a simulated Discord in a situation that is known to be hard. It
 // compares the result with that of an ideal client. `go run ./bench` runs in real time. This package's tests run in
@@ -9,12 +9,12 @@
 // # The ideal
 //
 // The ideal client sends only when it is certain that the server accepts the request. It learns of a reset half a round
-// trip late, and its next request arrives half a round trip later: a cycle takes the window and a round trip, which is
-// always the smallest one of the latency. It also has to discover routes that it does not know. Efficiency is the time
-// of the ideal client divided by ours.
+// trip late, and its next request arrives half a round trip after that. So a cycle takes the window and one round trip,
+// which is always the smallest one of the latency. The ideal client also has to discover routes that it does not know.
+// Efficiency is the time of the ideal client divided by the time of the run.
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and the simulator came ([WatchStalls]), and the verdict names a stall if the run
-// missed a target.
+// Every run measures how late timers and the simulator are ([WatchStalls]). If the run missed a target, the verdict
+// names a stall.
 package load

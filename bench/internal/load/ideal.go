@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// largestPlan bounds requests times channels for which an ideal is computed; the largest takes about three seconds.
+	// largestPlan bounds the product of requests and channels for which an ideal is computed. The largest computation
+	// takes about three seconds.
 	largestPlan = 100_000_000
-	// An ideal must last at least shortestIdeal, and jittersInIdeal times the jitter. In shorter runs luck with round
-	// trips would decide, because the ideal client always has the smallest one.
+	// An ideal must last at least shortestIdeal, and jittersInIdeal times the jitter. In a shorter run, luck with round
+	// trips would decide, because the ideal client always has the smallest round trip.
 	shortestIdeal  = time.Second
 	jittersInIdeal = 40
 )
@@ -23,14 +24,14 @@ type Ideal struct {
 	Missing string
 }
 
-// Ideal returns the ideal for the scenario's work, offered when it is due, with the smallest round trip and an unknown
-// route. Foreign requests that the run saw are part of the work, because they took places.
+// Ideal returns the ideal for the scenario's work. Requests are offered when they are due, every round trip is the
+// smallest, and the route is unknown. Foreign requests in seen are part of the work, because they took places.
 func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
 	case s.ideal == nil:
 		return Ideal{Missing: s.IdealBy}, nil
 	case s.Requests()*len(s.work) > largestPlan:
-		return Ideal{Missing: "not worked out for so many requests and channels"}, nil
+		return Ideal{Missing: "not computed for so many requests and channels"}, nil
 	}
 	ideal, err := s.ideal(s, seen)
 	if err == nil && ideal.Time < max(shortestIdeal, jittersInIdeal*s.server.Latency.Jitter) {

@@ -76,8 +76,8 @@ func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	t.Parallel()
 	result := virtual(t, sixWindows(), Settings{Seed: 1}, 0)
 	assert.Equal(t, 60, result.Answered)
-	// Six windows of 1 s: five cycles, and for the ideal client a smallest round trip in each. Its second channel
-	// begins when the first one has discovered the route.
+	// Six windows of 1 s are five cycles, each with a smallest round trip. The second channel begins when the first one
+	// has discovered the route.
 	assert.Equal(t, Ideal{Time: 10*ms + 5*1010*ms + 10*ms}, result.Ideal)
 	assert.Greater(t, result.Efficiency(), 0.97)
 	assert.Zero(t, result.seen.Refused.Total())
@@ -120,7 +120,7 @@ func TestInterruptionKeepsWhatWasMeasured(t *testing.T) {
 	assert.Equal(t, report.Interrupted, result.Report().Verdict.Status)
 
 	slow := sixWindows(func(c *Config) { c.Network = Network{Latency: time.Minute} })
-	assert.Zero(t, virtual(t, slow, Settings{}, 100*ms).Answered, "it waits for the grace only")
+	assert.Zero(t, virtual(t, slow, Settings{}, 100*ms).Answered, "only the grace is waited for")
 }
 
 func TestScenarioWithoutAnswersFails(t *testing.T) {
@@ -150,7 +150,7 @@ func TestLongLoadLeavesNothingBehind(t *testing.T) {
 		assert.Zero(t, result.GivenUp())
 		assert.Zero(t, result.Leaks.Waiting)
 		assert.Zero(t, result.Leaks.InFlight)
-		assert.Less(t, result.Leaks.Buckets, 150, "of some 350")
+		assert.Less(t, result.Leaks.Buckets, 150, "of about 350")
 		assert.Equal(t, faults, result.Failed() > 0)
 		if !faults {
 			assert.Zero(t, result.seen.Avoidable.Total())
@@ -183,6 +183,6 @@ func TestVerdictNamesEveryMissedTarget(t *testing.T) {
 		assert.Equal(t, report.Failed, verdict.Status)
 		assert.Equal(t, []string{want}, verdict.Reasons)
 		r.Stalled = time.Second
-		assert.Contains(t, r.verdict().Reasons[1], "this machine stalled by 1.00 s at once")
+		assert.Contains(t, r.verdict().Reasons[1], "this machine stalled for 1.00 s")
 	}
 }

@@ -17,8 +17,8 @@ import (
 const (
 	// channelLife is the number of requests after which a long load uses other channels and guilds.
 	channelLife = 2000
-	// A long load draws moments. burstShare/burstSize is the probability that a moment has burstSize requests instead
-	// of one.
+	// A long load draws random times. With the probability burstShare/burstSize, burstSize requests are made at such a
+	// time instead of one.
 	burstShare, burstSize = 0.2, 100
 	// cancelledShare is the part of the requests of a disturbed load that are cancelled within cancelledWithin.
 	cancelledShare, cancelledWithin = 0.05, 3 * time.Second
@@ -42,10 +42,10 @@ func (s *Scenario) spread(length time.Duration, seed uint64) {
 	for i := range s.offers {
 		s.offers[i].due = times[i]
 	}
-	s.ideal, s.IdealBy = nil, "none: requests come when they come"
+	s.ideal, s.IdealBy = nil, "none: requests are made at random times"
 }
 
-// disturb lets things go wrong, as far as a client can survive them.
+// disturb adds faults that a client can survive.
 func (s *Scenario) disturb(length time.Duration) {
 	noHeaders, garbage := discordsim.NoHeaders(), discordsim.Garbage("NaN")
 	noHeaders.Probability, garbage.Probability = 0.01, 0.005
@@ -65,7 +65,7 @@ func (s *Scenario) disturb(length time.Duration) {
 	}
 }
 
-// cancelsAfter returns when a disturbed load cancels a request, 0 if it does not.
+// cancelsAfter returns after what time a disturbed load cancels request n. 0 means that it is not cancelled.
 func (c *Config) cancelsAfter(n int) time.Duration {
 	random := rand.New(rand.NewPCG(c.Seed, uint64(n)))
 	if !c.Faults || random.Float64() >= cancelledShare {
@@ -79,8 +79,8 @@ type Leaks struct {
 	HeapHalfway, HeapEnd uint64
 	// Goroutines is how many more there are than before the load.
 	Goroutines int
-	// Waiting and InFlight count requests that the client still has, Buckets the buckets that it knows, when all
-	// requests have ended.
+	// Waiting and InFlight count the requests that the client still has after all requests have ended. Buckets counts the
+	// buckets that the client still knows.
 	Waiting, InFlight, Buckets int
 }
 
@@ -99,7 +99,8 @@ func (l *Leaks) measure(client *inProcess) {
 	l.HeapEnd, l.Waiting, l.InFlight, l.Buckets = heap(), stats.Waiting, stats.InFlight, stats.Buckets
 }
 
-// goroutinesAbove waits for goroutines that are about to end, and returns by how many the rest exceeds a number.
+// goroutinesAbove waits for goroutines that are about to end. It returns how many more goroutines there are than
+// before.
 func goroutinesAbove(before int) int {
 	for n := 0; runtime.NumGoroutine() > before && n < 20; n++ {
 		_ = Pause(context.Background(), 100*time.Millisecond) // never ends early
@@ -107,7 +108,7 @@ func goroutinesAbove(before int) int {
 	return max(runtime.NumGoroutine()-before, 0)
 }
 
-// problems lists what is a leak.
+// problems describes each leak.
 func (l *Leaks) problems() (problems []string) {
 	find := func(found bool, format string, values ...any) {
 		if found {
@@ -131,6 +132,6 @@ func (l *Leaks) facts() []report.Fact {
 		{Name: "waiting, in flight", Value: report.Text(fmt.Sprintf("%d, %d", l.Waiting, l.InFlight)),
 			Remark: "that the client still has"},
 		{Name: "buckets known", Key: "leaks.buckets", Value: report.Count(l.Buckets),
-			Remark: "those of channels that the load has left are forgotten"},
+			Remark: "buckets of channels that are no longer used are forgotten"},
 	}
 }

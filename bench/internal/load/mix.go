@@ -16,8 +16,8 @@ import (
 // Preset returns the limits of discordtest.Discord, which were measured at Discord.
 func Preset() []discordsim.Rule { return measured.Rules(measured.Options{}) }
 
-// mix lists the requests of a load to the preset, sent in turn. Their limits are token buckets, fixed windows, a bucket
-// of one place that opens later than announced (reactions), or only the global limit.
+// mix lists the requests of a load with the limits of the preset. They are sent in turn. Their limits are token
+// buckets, fixed windows, a bucket of one place that opens later than announced (reactions), or only the global limit.
 var mix = [...]string{
 	"POST /channels/$/messages",
 	"GET /channels/$",
@@ -31,9 +31,9 @@ var mix = [...]string{
 	"PUT /channels/$/messages/900000000000000001/reactions/a/@me",
 }
 
-// mixed makes a load of the mix to the preset. Each round is for the next channel or guild. Each time life requests
-// have been made, the load changes to other channels and guilds, so that a long load shows whether the client forgets
-// the old ones. If life is 0, it never changes.
+// mixed makes the scenario send the requests of mix, with the limits of the preset. Each round goes to the next channel
+// or guild. After every life requests, the load changes to other channels and guilds, so that a long load shows whether
+// the client forgets the old ones. If life is 0, the load never changes.
 func (s *Scenario) mixed(requests, channels, life int) {
 	s.server.Rules = Preset()
 	s.offers, s.work = make([]offer, requests), nil
@@ -46,7 +46,7 @@ func (s *Scenario) mixed(requests, channels, life int) {
 		}
 		s.offers[i] = offer{method: method, path: "/api/v10" + strings.ReplaceAll(path, "$", fmt.Sprint(firstChannel+n))}
 		if life > 0 {
-			continue // a load that takes its time has no ideal
+			continue // a long load has no ideal
 		}
 		bucket := method + s.offers[i].path
 		n, ok := works[bucket]
@@ -93,7 +93,7 @@ func kindName(q discordsim.Quota) string {
 	return "fixed window"
 }
 
-// kindsTable shows which kinds of buckets the load met, as the server counts them and as the client took them.
+// kindsTable shows which kinds of buckets the load met, and which kinds the client took them for.
 func kindsTable(seen []discordsim.BucketReport, known map[string]string) report.Table {
 	kinds := make(map[string]*kindTotals)
 	for _, b := range seen {
@@ -119,7 +119,7 @@ func kindsTable(seen []discordsim.BucketReport, known map[string]string) report.
 		{Name: "buckets", Key: "buckets"}, {Name: "requests", Key: "requests"}, {Name: "429s", Key: "refused"},
 		{Name: "avoidable", Key: "avoidable"},
 		{Name: "the client's view", Key: "known", Left: true,
-			Note: "what the responses had proven of the buckets when the load ended"},
+			Note: "what the responses had proven about the buckets when the load ended"},
 	}}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		k, views := kinds[name], []string(nil)

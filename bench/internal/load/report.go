@@ -60,8 +60,8 @@ func (r *Result) facts() []report.Fact {
 			Column: "over-\ntaken", Note: "requests that reached the server after a later one of their bucket; " +
 				"only the scenario ordered promises none"},
 		{Name: "machine stalled", Key: "stalled_seconds", Value: report.Time(r.Stalled).Bad(r.Stalled > stallTolerated),
-			Remark: "at once, at most", Column: "machine\nstalled",
-			Note: "by how much a timer or the simulated Discord came late, at most"},
+			Remark: "the longest stall", Column: "machine\nstalled",
+			Note: "the longest delay of a timer or of the simulated Discord"},
 		{Key: "requests", Value: report.Count(r.Requests)},
 		{Key: "errors", Value: report.Data(r.Errors)},
 		{Key: "refused_early", Value: report.Count(r.RefusedEarly)},

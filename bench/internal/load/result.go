@@ -19,18 +19,18 @@ import (
 type Result struct {
 	scenario *Scenario
 	seen     discordsim.Report // by the simulator
-	known    map[string]string // what the client took the buckets for, see inProcess.kinds
+	known    map[string]string // the kinds that the client took the buckets for, see inProcess.kinds
 
 	// Answered counts the requests with a success. RefusedEarly counts the requests that the client refused, because the
 	// predicted wait exceeded the max rate limit. Errors counts the failed requests, by the text of the error.
 	Requests, Answered, RefusedEarly int
 	Errors                           map[string]int
-	// Took is the time from the start until the last outcome. Requests that were given up have none.
+	// Took is the time from the start until the last outcome. Requests that were given up have no outcome.
 	Took time.Duration
 	// Queued has quantiles of the time from the handover until the accepted attempt was sent.
 	Queued      Queued
 	Ideal       Ideal
-	Stalled     time.Duration // the longest that a timer or the simulator came late
+	Stalled     time.Duration // the longest delay of a timer or of the simulator
 	Leaks       Leaks         // of a long load
 	Interrupted bool
 	Timeline    *report.Timeline // nil: nothing was recorded
@@ -59,7 +59,7 @@ func (r *Result) Efficiency() float64 {
 	return r.Ideal.Time.Seconds() / r.Took.Seconds()
 }
 
-// note records the outcome of one request. A request that was given up has none.
+// note records the outcome of one request. A request that was given up has no outcome.
 func (r *Result) note(status int, err error, took time.Duration) {
 	var tooLong *ratelimits.TooLongError
 	switch {
@@ -79,7 +79,7 @@ func (r *Result) note(status int, err error, took time.Duration) {
 	r.Took = max(r.Took, took)
 }
 
-// verdict fails a run that missed a target. It says whether the machine may be the reason.
+// verdict returns Failed for a run that missed a target, and says whether the machine may be the reason.
 func (r *Result) verdict() report.Verdict {
 	line := fmt.Sprintf("%d of %s answered", r.Answered, report.Counted(r.Requests, "request"))
 	if r.Interrupted {
@@ -101,14 +101,15 @@ func (r *Result) verdict() report.Verdict {
 	}
 	reasons := r.missed()
 	if len(reasons) > 0 && r.Stalled > stallTolerated {
-		reasons = append(reasons, fmt.Sprintf("this machine stalled by %s at once: run it again when it has less to do",
+		reasons = append(reasons, fmt.Sprintf("this machine stalled for %s: try again when it has less to do",
 			report.Time(r.Stalled)))
 	}
 	return report.Judge(line, reasons...)
 }
 
-// missed lists the targets that were missed, and by how much. No request may fail, unless faults disturb a load. A load
-// may refuse requests at once, and has no target for avoidable 429s. A long one must not leave anything behind.
+// missed lists the targets that were missed, and by how much. No request may fail, unless faults disturb a load. In a
+// load from flags, the client may refuse requests at once, and there is no target for avoidable 429s. A long load must
+// leave nothing behind.
 func (r *Result) missed() (missed []string) {
 	s, targets := r.scenario, r.scenario.Targets
 	miss := func(when bool, format string, values ...any) {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// patience is longer than any named scenario takes. A request without an answer by then never gets one.
+	// patience is longer than any named scenario takes. A request that has no answer after this time never gets one.
 	patience = 3 * time.Minute
 	// grace is how long requests in flight may go on after an interruption.
 	grace = 2 * time.Second
@@ -27,7 +27,7 @@ const (
 // Settings configures a run of a scenario.
 type Settings struct {
 	Seed uint64
-	// RealTime reports whether the scheduler may delay the client, for which the judge has to allow.
+	// RealTime says that the scheduler may delay the client. The judge then allows for such delays.
 	RealTime bool
 	// Record makes a timeline of every request, for the page.
 	Record bool
@@ -56,8 +56,8 @@ type run struct {
 	result Result
 }
 
-// Run makes all requests and waits for their outcomes. When the context ends, it makes no more requests, waits briefly
-// for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario, or a
+// Run makes all requests and waits for their outcomes. When the context ends, Run makes no more requests, waits briefly
+// for the requests in flight, and returns a Result with Interrupted set. The error reports an invalid scenario, or a
 // client that failed.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
 	r := &run{Scenario: s, handed: make([]time.Time, s.Requests()), result: newResult(s)}
@@ -95,7 +95,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 		result.known = local.kinds()
 	}
 	if s.config.Length > 0 {
-		result.Leaks.measure(local) // before the client is closed, because a leak would go with it
+		result.Leaks.measure(local) // closing the client would hide a leak
 	}
 	r.client.Close()
 	result.seen = server.Report()
@@ -105,7 +105,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 	}
 	result.Ideal, err = s.Ideal(result.seen)
 	if result.Answered < result.Requests && result.Ideal.Missing == "" {
-		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
+		result.Ideal = Ideal{Missing: "not stated, because not all requests were answered"}
 	}
 	return *result, err
 }
@@ -121,8 +121,9 @@ func (r *run) observe(event discordsim.Event) {
 	}
 }
 
-// sendAll makes all requests, and returns when each has an outcome or is given up. In a named scenario it makes a
-// request only when the previous one is granted or queued, so that the scheduler cannot change their order.
+// sendAll makes all requests, and returns when each has an outcome or is given up. In a named scenario, it makes a
+// request only when the previous request is granted or queued, so that the scheduler cannot change the order of the
+// requests.
 func (r *run) sendAll(ctx context.Context, local *inProcess) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()

@@ -32,7 +32,7 @@ type Scenario struct {
 type offer struct {
 	due          time.Duration // since the start
 	method, path string
-	process      int // that makes it, if several processes share limits
+	process      int // the process that makes the request, if several processes share limits
 }
 
 // Targets are the targets of a scenario, besides two that all have: every request is answered, and no 429 is avoidable.
@@ -48,7 +48,8 @@ type Targets struct {
 // Requests returns how many requests the scenario makes.
 func (s *Scenario) Requests() int { return len(s.offers) }
 
-// burst returns a scenario of messages to one channel, all at once, without retries and timeouts to judge the limiter.
+// burst returns a scenario of messages to one channel, all at once. There are no retries and no timeouts, so that only
+// the limiter is judged.
 func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	return Scenario{
 		Name: name, About: about, Targets: Targets{Efficiency: leastEfficiency},
@@ -74,7 +75,7 @@ func (s Scenario) but(change func(*Scenario)) Scenario {
 	return s
 }
 
-// toChannels makes the scenario's requests to each of n channels, which take turns.
+// toChannels makes the scenario send its requests to each of n channels, which take turns.
 func (s *Scenario) toChannels(n int) {
 	s.offers = messages(s.Requests()*n, n)
 	s.work = slices.Repeat(s.work, n)
@@ -100,7 +101,7 @@ func work(quota discordsim.Quota, count int) discordsim.Work {
 	return discordsim.Work{Quota: quota, Count: count, Route: "messages"}
 }
 
-// GlobalQuota returns a global limit that counts in aligned seconds; 0: no limit.
+// GlobalQuota returns a global limit that counts in aligned seconds. 0 means no limit.
 func GlobalQuota(perSecond int) discordsim.Quota {
 	if perSecond == 0 {
 		return discordsim.Unlimited()
@@ -108,7 +109,7 @@ func GlobalQuota(perSecond int) discordsim.Quota {
 	return discordsim.Aligned(perSecond, time.Second, 0)
 }
 
-// begin returns the server's configuration for a run that begins now, when its aligned windows begin, too.
+// begin returns the server's configuration for a run that begins now. The aligned windows begin now, too.
 func (s *Scenario) begin(settings Settings) discordsim.Config {
 	config := s.server
 	config.Seed = settings.Seed

@@ -34,7 +34,7 @@ func undisturbed() []Scenario {
 				// The round trip is long and without jitter. Otherwise only jitter and the scheduler would be measured,
 				// because the work takes no more than two round trips.
 				s.server.Latency, s.server.Global = discordsim.RoundTrip(500*time.Millisecond), discordsim.Unlimited()
-				s.IdealBy = "two round trips, as the first request discovers the route"
+				s.IdealBy = "two round trips, because the first request discovers the route"
 			}),
 		burst("sliding-log", "one channel, 5 per second in a sliding log", discordsim.Sliding(5, time.Second), 75),
 		burst("leaky-bucket", "one channel, a leaky bucket of 5 that forgets one every 0.2 s",
@@ -66,8 +66,8 @@ func undisturbed() []Scenario {
 		}),
 		burst("ordered", "one channel, 5 per second in fixed windows, one request at a time so that none is overtaken",
 			small, 75).but(func(s *Scenario) {
-			s.IdealBy = "as in fixed-small; the ideal client sends those of the last window one after the other"
-			s.ideal = slower((75 - 1) % small.Limit) // earlier windows leave time for it
+			s.IdealBy = "as in fixed-small; the ideal client sends the requests of the last window one after the other"
+			s.ideal = slower((75 - 1) % small.Limit) // earlier windows leave enough time for that
 			s.Targets.InOrder = true
 		}),
 	}
@@ -85,15 +85,15 @@ func disturbed() []Scenario {
 			s.server.Rules[0].Shared = &discordsim.SharedLimit{Quota: hidden}
 			s.work = []discordsim.Work{work(hidden, 60)}
 			s.IdealBy = "as if the hidden limit were the bucket's; the ideal client needs one more round trip for each " +
-				"of its windows, as it is told when one request is accepted and not how many"
+				"hidden window, because a 429 says when the window closes, but not how many requests the next one accepts"
 			s.ideal = slower(60/hidden.Limit - 1)
 		}),
 		burst("global-block", "4 channels with 5 per second each; everything is refused from 3.5 s to 8 s",
 			small, 60).but(func(s *Scenario) {
 			s.toChannels(4)
 			s.server.Blocks = []discordsim.GlobalBlock{{From: 3500 * time.Millisecond, Until: 8 * time.Second}}
-			s.IdealBy = "what comes through before the block by the simulator's plans; " +
-				"the rest as work that begins one way after its end"
+			s.IdealBy = "the simulator's plans for the requests before the block; " +
+				"the other requests begin half a round trip after the end of the block"
 			s.ideal = (*Scenario).blocked
 		}),
 		burst("clock-ahead", "as fixed-small; the server's clock is 3 s ahead of the client's", small, 50).
@@ -108,7 +108,7 @@ func disturbed() []Scenario {
 				Request: discordsim.Request{Method: "POST", Path: channel(0), Authorization: authorization},
 				Count:   2, From: time.Millisecond, Every: time.Second,
 			}}
-			s.IdealBy = "the simulator's plans for our requests and those of the others that were accepted"
+			s.IdealBy = "the simulator's plans for our requests and for the accepted requests of the other process"
 		}),
 		burst("missing-headers",
 			"as fixed-small; every 4th answer lacks the limit headers, every 7th has NaN in all of them", small, 75).
@@ -118,7 +118,7 @@ func disturbed() []Scenario {
 			but(faulty(noHeaders, garbage,
 				discordsim.Fault{Every: 9, State: func(s state) state { s.Remaining = s.Limit; return s }},
 				discordsim.Fault{Every: 11, State: func(s state) state { s.ResetAfter = 100 * time.Millisecond; return s }})),
-		// Discord answered channel messages like this in February 2026, with more such answers.
+		// Discord gave such answers to channel messages in February 2026, and more of them.
 		burst("phantom-limit", "as fixed-small; every 25th answer says 999 of 1000 remain; the limit is 5", small, 60).
 			but(faulty(discordsim.Fault{Every: 25, State: func(s state) state { s.Limit, s.Remaining = 1000, 999; return s }})).
 			but(func(s *Scenario) {

@@ -11,7 +11,7 @@ import (
 const (
 	// ownBuckets is how many buckets each process uses.
 	ownBuckets = 10
-	// offered is the number of requests per second in each of them: two thirds of its limit.
+	// offered is the number of requests per second in each bucket, about two thirds of the bucket's limit.
 	offered = 3.25
 )
 
@@ -38,7 +38,7 @@ func Shared(processes int, length time.Duration, seed uint64) []Scenario {
 }
 
 // own makes requests at random times in buckets that belong to one process each. One of every `foreign` requests comes
-// from another process; 0: none. There is no target for the efficiency: requests come when they come.
+// from another process (0: none). There is no target for the efficiency, because the requests come at random times.
 func (s *Scenario) own(processes, foreign int, length time.Duration, seed uint64) {
 	s.offers, s.work, s.Targets.Efficiency = nil, nil, 0
 	random := rand.New(rand.NewPCG(seed, 3))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Pause waits for d, and returns the context's error if that ends first. It does not wait if d is zero or less.
+// Pause waits for d. If the context ends first, Pause returns the context's error. It does not wait if d is zero or
+// less.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
