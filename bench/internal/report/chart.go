@@ -11,7 +11,7 @@ import (
 type Chart interface {
 	// Caption returns a title, and the chart in words.
 	Caption() (title, summary string)
-	// SVG returns the picture. Browsers show the title elements of its marks when the pointer is on them.
+	// SVG returns the picture. When the pointer is on a mark, browsers show the mark's title element.
 	SVG() template.HTML
 }
 
@@ -29,7 +29,7 @@ func (s *svg) text(x, y float64, class, anchor, text string) {
 		x, y, class, anchor, template.HTMLEscapeString(text))
 }
 
-// finish returns the picture of a height, with a name for screen readers.
+// finish returns the picture with the given height, and with a name for screen readers.
 func (s *svg) finish(height float64, name string) template.HTML {
 	return template.HTML(fmt.Sprintf("<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\">\n%s</svg>",
 		svgWidth, height, template.HTMLEscapeString(name), s.String()))
@@ -52,7 +52,7 @@ type Group struct {
 // Caption returns the title and the summary.
 func (b Bars) Caption() (title, summary string) { return b.Title, b.Summary }
 
-// SVG draws the groups below each other. A bar's count stands to its right.
+// SVG draws the groups below each other. The count of a bar stands to the right of the bar.
 func (b Bars) SVG() template.HTML {
 	const left, width, height, gap = 120, 760, 14, 12
 	s, y, most := &svg{}, 24.0, 1

@@ -2,7 +2,7 @@
 // browsers. All three are made from one [Report], so the package that measured describes the result once.
 //
 // A run of several scenarios is a report with a part for each scenario. Facts of parts that have a Column make up the
-// overview, with a row for each part. [Together] returns the verdict on all.
+// overview, with a row for each part. [Together] returns the verdict on all parts.
 //
 // A report contains no credentials, and the code that shows it adds none.
 package report
@@ -23,7 +23,8 @@ type Report struct {
 	Facts   []Fact
 	Tables  []Table
 	Charts  []Chart // only on the page
-	// Parts are the reports of scenarios. They make the JSON an array, without Facts and Tables of the whole.
+	// Parts are the reports of scenarios. If there are parts, the JSON is an array of them, without Facts and Tables of
+	// the whole report.
 	Parts []*Report
 }
 
@@ -33,7 +34,7 @@ type Status string
 // The ways in which a run may end.
 const (
 	Passed      Status = "passed"
-	NotJudged   Status = "not-judged" // it needs no verdict, or was too short; that is no failure
+	NotJudged   Status = "not-judged" // the run needs no verdict, or was too short; this is not a failure
 	Failed      Status = "failed"
 	Interrupted Status = "interrupted"
 )
@@ -54,7 +55,7 @@ func Judge(line string, reasons ...string) Verdict {
 	return Verdict{Status: Passed, Line: line}
 }
 
-// Good reports whether the verdict is no reason for a program to fail.
+// Good reports whether the program may end with success.
 func (v Verdict) Good() bool { return v.Status == Passed || v.Status == NotJudged }
 
 // Together returns the verdict on all parts: the worst status, and how many parts have it.
@@ -102,14 +103,14 @@ func (v Verdict) text() string {
 
 // Fact is a name with a value and an optional remark. Remarks distinguish facts of the same name.
 type Fact struct {
-	Name   string // "": it is only in JSON
+	Name   string // "": the fact is only in JSON
 	Value  Value
 	Remark string
 	// Key is the field in JSON, such as "seconds", or "queued_seconds.median" in a nested object. "": not in JSON.
 	Key string
 	// Main marks the most important facts. They stand on top of the page in large letters.
 	Main bool
-	// Column is the fact's heading in the overview of all parts, where line breaks are kept. "": it is not there.
+	// Column is the fact's heading in the overview of all parts, where line breaks are kept. "": not in the overview.
 	Column string
 	// Note explains the column once, below the overview.
 	Note string
@@ -118,7 +119,7 @@ type Fact struct {
 // Table has rows of values, shown below the facts. Without a title it is only in JSON.
 type Table struct {
 	Title   string
-	Key     string // an array of objects in JSON; "": it is not there
+	Key     string // the field in JSON, an array of objects; "": not in JSON
 	Columns []Column
 	Rows    [][]Value
 	Marked  int // number of the row to mark, counted from 1; 0: none
@@ -127,8 +128,8 @@ type Table struct {
 
 // Column is one column of a table.
 type Column struct {
-	Name string // line breaks are kept; "": it is only in JSON
-	Key  string // the field in JSON, as in a fact; "": it is not there
+	Name string // line breaks are kept; "": the column is only in JSON
+	Key  string // the field in JSON, as in a fact; "": not in JSON
 	Note string // explains the column once, below the table
 	Left bool   // text is aligned to the left
 }

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ms = time.Millisecond
 
-// sample is a report with one of each part of a report, and one text wherever there can be one.
+// sample returns a report that has everything that a report can have, with the given text wherever a text is possible.
 func sample(text string) *report.Report {
 	return &report.Report{
 		Title: text, About: []string{text},
@@ -42,7 +42,7 @@ func sample(text string) *report.Report {
 	}
 }
 
-// burst is the timeline of requests at once to a bucket of five.
+// burst returns the timeline of requests that are made at once to a bucket of five.
 func burst(requests int, path string) *report.Timeline {
 	config := discordsim.Config{Rules: []discordsim.Rule{{Path: "**", Hash: "a", Quota: discordsim.Fixed(5, 5*ms)}}}
 	timeline := report.NewTimeline()
@@ -99,7 +99,7 @@ func TestJSON(t *testing.T) {
 		"rows": [{"name": "Things", "share": 0.5, "hidden": 7}],
 		"verdict": {"passed": false, "status": "failed", "reasons": ["Things"]}}`, written(t, sample("Things").WriteJSON))
 	part := &report.Report{Name: "a", About: []string{"b"}, Facts: []report.Fact{{Key: "all"}}}
-	assert.Contains(t, written(t, (&report.Report{Parts: []*report.Report{part}}).WriteJSON), `"all": null`, "not stated")
+	assert.Contains(t, written(t, (&report.Report{Parts: []*report.Report{part}}).WriteJSON), `"all": null`, "missing")
 }
 
 func TestVerdictsAreTheSameInAllForms(t *testing.T) {
@@ -152,7 +152,7 @@ func TestPageEscapesAllTexts(t *testing.T) {
 	t.Parallel()
 	page := written(t, sample(`<script>alert("x")</script>'&`).WritePage)
 	assert.NotContains(t, page, "<script")
-	assert.NotContains(t, page, "http://", "it fetches nothing")
+	assert.NotContains(t, page, "http://", "the page must fetch nothing")
 	for _, want := range []string{"&lt;script&gt;", "× request let through", "× avoidable 429", `class="window"`,
 		"5 per 5 ms, fixed"} {
 		assert.Contains(t, page, want)

@@ -15,8 +15,8 @@ import (
 )
 
 // Timeline is a chart of a run. For each limit of the simulated Discord it shows the requests that the limit counted or
-// refused, and the actual windows of the limit if they are fixed. Times count from the start of the run. It is safe for
-// concurrent use. Use NewTimeline.
+// refused, and the actual windows of the limit if they are fixed. Times count from the start of the run. Make a
+// Timeline with NewTimeline. It is safe for concurrent use.
 type Timeline struct {
 	mu     sync.Mutex
 	start  time.Time
@@ -24,7 +24,7 @@ type Timeline struct {
 	lanes  map[laneKey]*lane
 }
 
-// laneKey identifies a limit. It may contain a token; lane contains none.
+// laneKey identifies a limit. A laneKey may contain a token, a lane contains none.
 type laneKey struct {
 	class       discordsim.Class
 	hash, major string
@@ -49,7 +49,7 @@ var kinds = []struct{ kind, about string }{
 // NewTimeline returns a timeline of a run that starts now.
 func NewTimeline() *Timeline { return &Timeline{start: time.Now(), lanes: make(map[laneKey]*lane)} }
 
-// Observe makes a simulator report to the timeline, besides its other observer.
+// Observe makes a simulator report to the timeline, in addition to the observer that config already has.
 func (t *Timeline) Observe(config *discordsim.Config) {
 	before := config.Observe
 	config.ObserveLimit, config.Observe = t.use, func(e discordsim.Event) {
@@ -67,7 +67,7 @@ func (t *Timeline) use(u discordsim.LimitUse) {
 	at := max(u.At.Sub(t.start), 0)
 	l := t.lane(laneKey{u.Class, u.Hash, u.Major})
 	l.quota = cmp.Or(l.quota, u.Quota)
-	if u.Taken && u.Class != discordsim.ClassUser { // event marks requests in their buckets
+	if u.Taken && u.Class != discordsim.ClassUser { // for buckets, the method event marks the requests
 		l.mark("accepted", at)
 	}
 	closes, n := at+u.State.ResetAfter, len(l.windows)
@@ -98,7 +98,7 @@ func (t *Timeline) event(e discordsim.Event) {
 	if e.Class == discordsim.ClassGlobal || e.Class == discordsim.ClassEdge {
 		key = laneKey{class: e.Class}
 	} else if e.Hash == "" {
-		return // it never reached a bucket
+		return // the request never reached a bucket
 	}
 	l := t.lane(key)
 	l.name = cmp.Or(l.name, e.Operation)
@@ -124,7 +124,7 @@ func (t *Timeline) lane(key laneKey) *lane {
 }
 
 const (
-	mostAlike  = 5     // limits of one route that are drawn: those with the most requests
+	mostAlike  = 5     // how many limits of one route are drawn: those with the most requests
 	laneLeft   = 320.0 // where the time begins
 	laneHeight = 40.0
 )
@@ -196,7 +196,8 @@ func (l *lane) draw(s *svg, y float64, x func(time.Duration) float64) {
 	}
 }
 
-// mark draws requests of the same time: a dot, or a cross for 429s. The more requests, the larger is the mark.
+// mark draws n requests of the same time as a dot, or as a cross if they are 429s. The more requests, the larger the
+// mark.
 func (s *svg) mark(kind string, x, y float64, n int, about string) {
 	r := 2.5 + math.Log2(float64(n))
 	title := template.HTMLEscapeString(fmt.Sprintf("%d × %s", n, about))

@@ -14,7 +14,7 @@ import (
 type Value struct {
 	Text   string
 	Data   any
-	Status Status // colours it on the page
+	Status Status // colours the value on the page
 }
 
 // String returns the text, or – if there is no value.

@@ -18,7 +18,7 @@ type clock struct {
 	clockwork.Clock // nil: the other methods panic
 	now             time.Duration
 	due             []*event // sorted, the next event last
-	asked           uint64   // events scheduled so far, to order those of the same time
+	asked           uint64   // number of events scheduled so far, to order events of the same time
 	ticks           *ticker
 }
 
@@ -28,8 +28,7 @@ type event struct {
 	call  func()
 }
 
-// next advances to the next event and calls it. If no event is left except perhaps a tick, it does nothing and returns
-// false.
+// next advances to the next event and calls it. If no event is left, or only a tick, it does nothing and returns false.
 func (c *clock) next() bool {
 	last := len(c.due) - 1
 	if last < 0 || last == 0 && c.ticks != nil && c.due[0] == &c.ticks.event {
@@ -89,7 +88,8 @@ func (t *timer) Reset(d time.Duration) bool {
 
 func (t *timer) Chan() <-chan time.Time { return nil }
 
-// NewTicker returns the only ticker, for the manager's garbage collector, a goroutine that calls Chan before each wait.
+// NewTicker returns the only ticker. It is for the manager's garbage collector, a goroutine that calls Chan before each
+// wait.
 func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
 	c.ticks = &ticker{timer{clock: c}, d, make(chan time.Time), make(chan struct{}, 1)}
 	c.ticks.call = c.ticks.tick

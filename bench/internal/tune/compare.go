@@ -15,13 +15,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Config describes the load to replay, and what is wanted of it.
+// Config describes the load to replay, and what the caller wants.
 type Config struct {
 	Load    *Load
 	Discord Discord
 	// Useful is the longest wait after which an answer is still of use.
 	Useful time.Duration
-	// MaxRateLimits are values to compare with; none: some smaller and larger ones than the recommended value.
+	// MaxRateLimits are the values to compare with the recommended one. If there are none, some smaller and some larger
+	// values are used.
 	MaxRateLimits []time.Duration
 }
 
@@ -33,7 +34,7 @@ type Report struct {
 	// Smallest is the index of the smallest value that refuses no request that could have left in time.
 	Smallest int
 	limits   []limit
-	patient  Result // with a value that refuses nothing
+	patient  Result // of the replay that refuses nothing
 }
 
 // Result is the outcome of a load with one max rate limit.
@@ -57,13 +58,13 @@ type Result struct {
 // tally counts the requests for which one limit opened last.
 type tally struct {
 	requests, refused int
-	// waited is the sum of the waits of these requests, longest the longest of them. Refused requests count with their
-	// predicted wait.
+	// waited is the sum of the waits of these requests, and longest is the longest of these waits. Refused requests count
+	// with their predicted wait.
 	waited, longest time.Duration
 }
 
-// Run replays the load. The result does not depend on how many replays run at once. The error is the context's when it
-// ends, or reports a faulty manager.
+// Run replays the load. The result does not depend on how many replays run at once. If the context ends, Run returns
+// the context's error. Any other error reports a faulty manager.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	r := &Report{Config: config}
 	r.limits, _, _ = config.Discord.limits(config.Load)
@@ -98,7 +99,8 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 
 // search returns the smallest multiple of a step with which nothing is refused in vain. It begins with the longest
 // predicted wait that a replay with Useful has accepted, because a smaller value would refuse that request. It goes up
-// to the longest predicted wait that was refused in vain, and then down, because refusals change the waits of others.
+// to the longest predicted wait that was refused in vain, and then down, because refusals also change the waits of
+// other requests.
 func (r *Report) search(ctx context.Context) (time.Duration, error) {
 	step := stepOf(r.Useful)
 	value, down := roundUp(r.Results[0].predicted, step), false
@@ -158,7 +160,7 @@ type record struct {
 	useful   time.Duration
 	answered int
 	bucketOf []int
-	patient  []time.Duration // how long each request waits if nothing is refused; nil: not known
+	patient  []time.Duration // how long each request waits if nothing is refused; nil if not known
 }
 
 func newRecord(c *Config, bucketOf []int, limits int, patient []time.Duration) record {
@@ -182,7 +184,7 @@ func (t *tally) add(d time.Duration) {
 
 // wait records that the manager has granted a request, how long it waited, and which limit opened last.
 func (r *record) wait(queue int, opened buckets.WaitsFor, d time.Duration) {
-	if opened != buckets.WaitsForNothing && opened != buckets.WaitsForProbe { // the probe is no limit
+	if opened != buckets.WaitsForNothing && opened != buckets.WaitsForProbe { // a probe is not a limit
 		r.limit(queue, opened == buckets.WaitsForGlobal).add(d)
 	}
 }
@@ -203,7 +205,7 @@ func (r *record) refuse(number, queue int, err error) {
 	limit.add(tooLong.Wait)
 }
 
-// answer records a request that was answered after so long in queues.
+// answer records a request that was answered, and how long it was queued.
 func (r *record) answer(number int, queued time.Duration) {
 	r.answered++
 	r.waits[number] = queued

@@ -14,8 +14,8 @@ import (
 
 // Discord describes the simulated server.
 type Discord struct {
-	// Given are the rules that the caller named. Others apply to all other requests; Preset reports whether they are
-	// the limits that were measured at Discord.
+	// Given are the rules that the caller named. Others apply to all other requests. Preset says that Others are the
+	// limits that were measured at Discord.
 	Given, Others []discordsim.Rule
 	Preset        bool
 	// GlobalLimit is the global limit of client and server, in requests per second; 0: none.
@@ -39,7 +39,7 @@ func (d *Discord) rule(q *queue) (rule discordsim.Rule, given bool) {
 type limit struct {
 	name     string // of the first route, without tokens
 	quota    discordsim.Quota
-	requests int // of the load that need the limit
+	requests int // number of requests of the load that need the limit
 }
 
 // bucketKey identifies a bucket. It may contain the token of a webhook.
@@ -48,7 +48,8 @@ type bucketKey struct {
 	major routes.Major
 }
 
-// limits returns the buckets of a load, followed by the global limit, the index of each queue's bucket, and its hash.
+// limits returns the limits of a load: all buckets, followed by the global limit. For each queue, it also returns the
+// index and the hash of the queue's bucket.
 func (d *Discord) limits(l *Load) (limits []limit, bucketOf []int, hashes []string) {
 	numbers := make(map[bucketKey]int)
 	global := limit{name: "the global limit", quota: load.GlobalQuota(d.GlobalLimit)}

@@ -18,7 +18,7 @@ type Load struct {
 	queues   []queue
 	// Length is the time over which the requests are made.
 	Length time.Duration
-	// Skipped counts the lines of a trace that were skipped, FirstSkipped says what was wrong with the first.
+	// Skipped counts the lines of a trace that were skipped. FirstSkipped says what was wrong with the first of them.
 	Skipped      int
 	FirstSkipped error
 
@@ -31,7 +31,7 @@ type arrival struct {
 	queue int
 }
 
-// queue is a route with one major parameter. Other parameters make no difference to its limit.
+// queue is a route with one value of its major parameter. Other parameters do not affect the limit.
 type queue struct {
 	route    routes.CompiledRoute
 	requests int
@@ -48,7 +48,7 @@ func newLoad() *Load { return &Load{numbers: make(map[queueKey]int)} }
 // Requests returns the number of requests.
 func (l *Load) Requests() int { return len(l.arrivals) }
 
-// queue returns the index of the queue of a route, which it adds if it is missing.
+// queue returns the index of a route's queue. It adds the queue if there is none yet.
 func (l *Load) queue(route routes.CompiledRoute) int {
 	r := route.Route()
 	key := queueKey{r.Method(), r.Template(), route.Major()}
@@ -81,7 +81,7 @@ func (q *queue) name() string {
 	return q.template() + " of " + kind + " " + id
 }
 
-// matches reports whether a rule applies to the queue's requests. The first rule that applies counts.
+// matches reports whether a rule applies to the queue's requests. Callers use the first rule that applies.
 func (q *queue) matches(rule discordsim.Rule) bool {
 	return rule.Matches(q.route.Method(), q.route.Path())
 }
@@ -98,13 +98,13 @@ func (l *Load) byRoute() (templates []string, requests map[string]int) {
 	return templates, requests
 }
 
-// CheckRules returns an error for a rule that applies to no request, because it is mistyped or an earlier rule applies.
+// CheckRules returns an error if a rule has no effect, because it is mistyped or because earlier rules apply instead.
 func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	for i := range rules {
 		if !slices.ContainsFunc(l.queues, func(q queue) bool { return slices.IndexFunc(rules, q.matches) == i }) {
 			templates, _ := l.byRoute()
 			return fmt.Errorf("-rule, number %d has no effect on any request: expected a rule for one of these routes, "+
-				"the first one that applies:\n  %s", i+1, strings.Join(templates, "\n  "))
+				"before all other rules for it:\n  %s", i+1, strings.Join(templates, "\n  "))
 		}
 	}
 	return nil

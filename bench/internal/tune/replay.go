@@ -30,18 +30,18 @@ type replay struct {
 
 	arrival event
 	next    int // index of the next arrival
-	asking  int // requests that have arrived and that the method settle has not handled
+	asking  int // number of requests that have arrived and that settle has not handled yet
 
 	// mu guards all fields below, and record.predicted.
 	mu      sync.Mutex
-	answers []*exchange // requests that the manager has answered and that the method settle has not handled
+	answers []*exchange // requests that the manager has answered and that settle has not handled yet
 }
 
 // errStuck reports a fault of the manager.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// simulate replays the load. patient has how long each request waits if nothing is refused; nil: not known. The error
-// is the context's, or reports a faulty manager.
+// simulate replays the load. patient says how long each request waits if nothing is refused (nil: not known). The error
+// is that of the context, or reports a faulty manager.
 func simulate(ctx context.Context, c Config, patient []time.Duration, maxRateLimit time.Duration) (Result, error) {
 	r := &replay{load: c.Load, discord: &c.Discord, clock: &clock{}, server: newServer(c.Load, &c.Discord)}
 	r.record = newRecord(&c, r.server.bucketOf, len(r.server.counters), patient)
@@ -104,9 +104,9 @@ func (r *replay) arrive() {
 	r.awaitArrival()
 }
 
-// settle hands out the manager's answers, after which every request has an answer or waits in a queue. The replay calls
-// it after each event. Answers come from goroutines, for which settle waits, so that none runs at the same time as the
-// replay. It hands them out in the order in which their requests arrived.
+// settle hands out the manager's answers. After that, every request has an answer or waits in a queue. The replay calls
+// settle after each event. Answers come from goroutines, and settle waits for these goroutines, so that none runs at
+// the same time as the replay. The answers are handed out in the order in which the requests arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return
@@ -136,7 +136,7 @@ type exchange struct {
 	request buckets.Request
 	random  rand.PCG      // separate, so that the round trips of a request do not depend on other requests
 	asked   time.Duration // when the latest attempt asked the manager
-	queued  time.Duration // how long earlier attempts waited
+	queued  time.Duration // how long the earlier attempts waited together
 	entered chan struct{} // closed when the latest attempt waits or has an answer
 	// The manager's answer, and which limit opened last.
 	lease    buckets.Lease
@@ -162,7 +162,7 @@ func (x *exchange) acquire() {
 	<-x.entered
 }
 
-// enter ends acquire. Only the goroutine of acquire calls it.
+// enter ends acquire. Only the goroutine that acquire has started calls enter.
 func (x *exchange) enter() {
 	select {
 	case <-x.entered:
@@ -184,14 +184,15 @@ func (x *exchange) answered() {
 	x.clock.after(x.way(), &x.event)
 }
 
-// way draws the time that a request or its response takes one way.
+// way draws the time that a request takes to the server, or a response to the client.
 func (x *exchange) way() time.Duration {
 	latency := x.discord.Latency
 	spread := rand.New(&x.random).Float64() - 0.5
 	return max(latency.RoundTrip/2+time.Duration(spread*float64(latency.Jitter)), 0)
 }
 
-// proceed handles the arrival of the request at the server, then of the response. After a 429 it acquires again.
+// proceed handles the arrival of the request at the server or, the next time, of the response. After a 429, it acquires
+// again.
 func (x *exchange) proceed() {
 	if x.sent {
 		x.sent, x.response = false, x.server.handle(x.clock.Now(), x.queue)

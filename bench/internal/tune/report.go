@@ -10,10 +10,11 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// fewWindows is how many windows a load must last, so that what it shows is not only how it began.
+// fewWindows is the smallest number of windows that a load must last. A shorter load would show only how the load
+// begins.
 const fewWindows = 3
 
-// Report returns the comparison as a report. Of a trace's paths it contains routes and ids, but no tokens.
+// Report returns the comparison as a report, which contains routes and ids from the trace, but no tokens.
 func (r *Report) Report() *report.Report {
 	verdict := r.verdict()
 	judged := verdict.Status == report.Passed
@@ -71,15 +72,16 @@ func (r *Report) verdict() report.Verdict {
 	return report.Verdict{Status: report.Passed, Line: line, Reasons: append(r.sides(), r.name(bottleneck))}
 }
 
-// sides says what a smaller and a larger value do.
+// sides says what the recommended value, a smaller one and a larger one do.
 func (r *Report) sides() (lines []string) {
 	useful := report.Setting(r.Useful)
 	if best := r.Results[r.Smallest]; best.Refused > 0 {
-		lines = append(lines, fmt.Sprintf("The %s that it refuses could not have left within %s.",
-			report.Counted(best.Refused, "request"), useful))
+		lines = append(lines, fmt.Sprintf("Recommended: %s refuses %s, which could not have left within %s.",
+			report.Setting(best.MaxRateLimit), report.Counted(best.Refused, "request"), useful))
 	}
 	if best := r.Results[r.Smallest]; best.Late > 0 {
-		lines = append(lines, fmt.Sprintf("It lets %s wait longer than %s.", report.Counted(best.Late, "request"), useful))
+		lines = append(lines, fmt.Sprintf("Recommended: %s lets %s wait longer than %s.",
+			report.Setting(best.MaxRateLimit), report.Counted(best.Late, "request"), useful))
 	}
 	if r.Smallest > 0 {
 		smaller := r.Results[r.Smallest-1]
@@ -118,7 +120,7 @@ func (r *Report) doubts() (reasons []string) {
 }
 
 // bottleneck returns the index of the limit with the largest sum of waits. Each request counts for the limit that
-// opened last for it. -1: no request waited for a limit.
+// opened last for it. The index is -1 if no request waited for a limit.
 func (r *Report) bottleneck() int {
 	worst, most := -1, time.Duration(0)
 	for i, t := range r.Results[r.Smallest].tallies {
@@ -166,7 +168,7 @@ func (r *Report) facts(judged bool) []report.Fact {
 	return facts
 }
 
-// limitsTable lists the limit of each route, as it was simulated.
+// limitsTable lists the limit that was simulated for each route.
 func (r *Report) limitsTable() report.Table {
 	t := report.Table{Title: "limits", Key: "routes", Columns: []report.Column{
 		{Name: "route", Key: "route", Left: true}, {Name: "requests", Key: "requests"},

@@ -28,10 +28,10 @@ const (
 // ReadTrace reads a load from CSV. The requests may be in any order. Errors repeat nothing of the content, because a
 // path may contain the token of a webhook.
 //
-// The columns are time, method and path; further ones are ignored, and so is a header. Times are in RFC 3339, or in
-// seconds since any origin, which is the same throughout the trace.
+// The columns are time, method and path. Further columns and a header are ignored. Times are in RFC 3339, or in seconds
+// since any origin, which must be the same for the whole trace.
 //
-// Invalid lines are left out and counted, see Load.Skipped. It is an error if no line is left.
+// Invalid lines are left out and counted (see Load.Skipped). It is an error if no line remains.
 func ReadTrace(name string, content io.Reader) (*Load, error) {
 	t := &trace{load: newLoad()}
 	reader := csv.NewReader(content)
@@ -63,7 +63,7 @@ func ReadTrace(name string, content io.Reader) (*Load, error) {
 type trace struct {
 	load  *Load
 	times []time.Time
-	dated bool // times are RFC 3339
+	dated bool // the times are in RFC 3339, not in seconds
 }
 
 // read adds the request of a record.
@@ -79,18 +79,18 @@ func (t *trace) read(record []string) error {
 	case len(t.times) == 0:
 		t.dated = dated
 	case dated != t.dated:
-		return errors.New("RFC 3339 and seconds are mixed: expected times like those before")
+		return errors.New("RFC 3339 and seconds are mixed: expected a time of the same form as in the first line")
 	}
 	route, err := routes.MatchAt(cell(1), cell(2), at)
 	if err != nil {
-		return fmt.Errorf("method or path: %w", err) // the error repeats neither
+		return fmt.Errorf("method or path: %w", err) // err repeats neither the method nor the path
 	}
 	t.times = append(t.times, at)
 	t.load.add(0, t.load.queue(route))
 	return nil
 }
 
-// end orders the requests by time, counted from the first of them.
+// end sorts the requests by time, and makes the times count from the first request.
 func (t *trace) end() error {
 	if len(t.times) == 0 && t.load.Skipped > 0 {
 		return fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)

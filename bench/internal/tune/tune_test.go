@@ -83,7 +83,8 @@ func (r *Report) result(t *testing.T, value time.Duration) Result {
 	return r.Results[i]
 }
 
-// Twenty requests at once, of which five may be sent every five seconds. The first one goes alone and brings the limit.
+// Twenty requests are made at once, and five may be sent in five seconds. The first one is sent alone and shows the
+// limit.
 func TestBothSidesByHand(t *testing.T) {
 	t.Parallel()
 	trace := []string{"0 20 /channels/1/messages", "60 1 /channels/1/messages"}
@@ -92,7 +93,7 @@ func TestBothSidesByHand(t *testing.T) {
 		none, six, all := r.result(t, 0), r.result(t, 6*second), r.result(t, time.Minute)
 		assert.Equal(t, 19, none.Refused)
 		assert.Equal(t, 10, six.Refused, "of the third and the fourth window")
-		assert.Equal(t, 10, six.InVain, "when they came, ten waited less than 12 s")
+		assert.Equal(t, 10, six.InVain, "if nothing is refused, these ten wait less than 12 s")
 		assert.Zero(t, six.Late)
 		assert.Zero(t, all.Refused)
 		assert.Equal(t, 5, all.Late, "those of the fourth window")
@@ -104,7 +105,7 @@ func TestBothSidesByHand(t *testing.T) {
 		text := written(t, r)
 		assert.Contains(t, text, "\nOK: 11 s is the smallest max rate limit that refuses nothing "+
 			"that could have left within 12 s; values up to 12 s do the same.\n")
-		assert.Contains(t, text, "\nThe 5 requests that it refuses could not have left within 12 s.\n")
+		assert.Contains(t, text, "\nRecommended: 11 s refuses 5 requests, which could not have left within 12 s.\n")
 		assert.Contains(t, text, "\nLarger: with 60 s, 5 requests wait longer than 12 s, the longest 15.")
 	}
 }
