@@ -72,7 +72,8 @@ func overview(o options, all [][]result) report.Table {
 	return t
 }
 
-// runAll runs a scenario with all contenders: concurrently, each in its own process, or in turn in this one.
+// runAll runs a scenario with all contenders: concurrently, each in its own process, or one after the other in this
+// process.
 func runAll(ctx context.Context, o options, s scenario, ideal time.Duration) ([]result, error) {
 	results := make([]result, len(o.contenders))
 	var running errgroup.Group
@@ -98,8 +99,8 @@ const childVariable = "PEERS_CHILD"
 // beyond bounds the time that a process takes in addition to its run, to start and to end.
 const beyond = 15 * time.Second
 
-// apart measures in a separate process, so that a library that crashes, hangs or exhausts the memory affects no other.
-// It kills the process after limit. If the process fails, the note of the result says how.
+// apart measures a contender in a separate process, so that a library that crashes, hangs or exhausts the memory
+// affects no other. It kills the process after limit. If the process fails, the note of the result says how.
 func apart(ctx context.Context, r result, s scenario, o options, limit time.Duration) result {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -155,10 +156,10 @@ func table(s scenario, results []result) report.Table {
 	return t
 }
 
-// known lists the columns that have a value even if a contender failed and measured nothing.
+// known lists the columns that have a value even if a contender failed, so that nothing was measured.
 var known = []string{"contender", "calls", "given_up", "note", "ideal_seconds", ""}
 
-// noticeable is how long a call may continue after its caller gave it up, without a remark.
+// noticeable is how long a call may continue without a remark after its caller has given it up.
 const noticeable = 200 * time.Millisecond
 
 // remarks returns what went wrong, for the last column.

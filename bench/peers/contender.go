@@ -22,7 +22,7 @@ import (
 // contender is a library or a plain HTTP client, with the limiter that it uses.
 type contender struct {
 	name string
-	// ratelight reports whether Ratelight is the limiter. open then gets its transport.
+	// ratelight reports whether Ratelight is the limiter. If it is, open gets Ratelight's transport as base.
 	ratelight bool
 	// mutex reports whether calls wait in a sync.Mutex, during which virtual time in testing/synctest stands still.
 	mutex bool
@@ -61,7 +61,7 @@ func limiters() []contender {
 			return inArikawa(api.NewCustomClient("Bot "+token, through))
 		}},
 		{name: "rate-even", open: withRate(evenly)},   // given all limits and the jitter; requests spread evenly
-		{name: "rate-bursts", open: withRate(bursts)}, // given all limits; bursts as large as they allow
+		{name: "rate-bursts", open: withRate(bursts)}, // given all limits; bursts as large as these allow
 		{name: "no-limiter", open: func(base http.RoundTripper, _ scenario) caller {
 			return plain{Client: &http.Client{Transport: base}, repeats: true}.call
 		}},

@@ -14,7 +14,7 @@ import (
 
 const path = "/api/v10/channels/900000000000000000/messages"
 
-// newDiscord returns a simulated Discord that is closed in the end.
+// newDiscord returns a simulated Discord that is closed at the end of the test.
 func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
 	t.Helper()
 	d, err := discordsim.New(config)
@@ -23,7 +23,7 @@ func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
 	return d
 }
 
-// tenSeconds takes five messages in ten seconds.
+// tenSeconds has a limit of five messages in ten seconds.
 var tenSeconds = scenario{limits: messages(discordsim.Fixed(5, 10*time.Second))}
 
 // Six messages are sent one after the other. The limit has room for five.
@@ -31,7 +31,7 @@ func TestEachContenderLimitsInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
 		refused int
-		least   time.Duration // until the sixth is through
+		least   time.Duration // until the sixth message is accepted
 		about   string
 	}{
 		"ratelight":   {0, 10 * time.Second, "waits for the window"},
@@ -95,9 +95,9 @@ func TestConfiguredLimitersCountByRouteAndChannelAndAll(t *testing.T) {
 		return total
 	}
 	assert.Zero(t, took(t, repeated(1, 5, send, edit)...), "two routes")
-	assert.Zero(t, took(t, repeated(10, 5, send)...), "ten channels, and all that goes in a second")
+	assert.Zero(t, took(t, repeated(10, 5, send)...), "as many calls as the global limit allows in a second")
 	assert.InDelta(t, 20*time.Millisecond, took(t, repeated(51, 1, send)...), float64(time.Millisecond),
-		"one more than goes in a second")
+		"one call more")
 	uploads := append(repeated(1, 5, send), repeated(1, 1, upload)...)
 	assert.InDelta(t, 2*time.Second, took(t, uploads...), float64(time.Millisecond), "uploads are messages")
 	assert.Zero(t, took(t, repeated(200, 1, reply)...), "no limit at all")

@@ -29,7 +29,7 @@ func BenchmarkFirstVisits(b *testing.B) {
 	}
 }
 
-// visit meets a slice of the routes for the first time.
+// visit runs a cycle on each of a slice of routes that are new to the limiter.
 func visit(b *testing.B, once cycle, first int) time.Duration {
 	start := time.Now()
 	for route := first; route < first+slice; route++ {

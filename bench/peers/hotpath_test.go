@@ -21,33 +21,33 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// What a limiter's own part of a request costs: to ask, to learn from the answer's headers, to give back, in a bucket
-// that is known and has room. Nothing is sent.
+// These benchmarks measure what a limiter itself costs for a request to a known bucket that has room: to acquire a
+// permit, to read the headers of the response, and to release the permit. Nothing is sent.
 //
-// The machine may be shared, and then ns/op of two runs cannot be compared. So every benchmark runs in short slices, in
-// turn with slices of two references that are always the same. It reports how many times as long its slices take, in
-// the median, so that slices that the machine has interrupted do not count:
+// If the machine has other work, ns/op of two runs cannot be compared. So every benchmark runs in short slices, which
+// alternate with slices of two fixed references. It reports the ratio of the times. The ratio is a median, so that
+// slices that were interrupted do not count:
 //
 //	x/rate   golang.org/x/time/rate: Limiter.Wait, with many routes behind a map of limiters
-//	x/floor  what hardly any limiter does without: a mutex that nobody else wants, one look at the clock, two maps
+//	x/floor  what nearly every limiter needs: a mutex without contention, one reading of the clock, two map look-ups
 //
-// ns/op is the median of the slices under test. B/op and allocs/op are theirs, too, because neither reference
-// allocates; what collecting that garbage costs later is left out.
+// ns/op is the median of the slices under test. B/op and allocs/op also belong to these slices, because neither
+// reference allocates. What it costs to collect the garbage later is left out.
 //
 //	go test -run '^$' -bench Hotpath .
 
 const (
 	manyRoutes  = 100_000
 	manyWorkers = 64
-	// slice is how many operations run in one turn, a fraction of a millisecond; sliceOfMany is the share of each of
-	// many workers.
+	// slice is how many operations run in one turn, which takes a fraction of a millisecond. If there are many workers,
+	// each of them runs sliceOfMany operations in a turn.
 	slice       = 256
 	sliceOfMany = 64
 	// stride is a prime, so that workers do not follow each other through the routes.
 	stride = 7919
 )
 
-// manyLeft is the header of every answer, as Discord sends it: a bucket that never runs out.
+// manyLeft is the header of every response. It has the form of Discord's headers, for a bucket that is never used up.
 var manyLeft = http.Header{
 	"Date":                    {"Tue, 01 Jan 2030 00:00:00 GMT"},
 	"Content-Type":            {"application/json"},
@@ -65,7 +65,7 @@ type cycle func(route int) error
 // limiterUnderTest makes the cycle of a limiter that knows the given number of routes.
 type limiterUnderTest struct {
 	name string
-	racy bool // with several workers
+	racy bool // has a data race with several workers
 	open func(tb testing.TB, routes int) cycle
 }
 
@@ -189,7 +189,7 @@ func newFloor(n int) floor {
 	return f
 }
 
-// cycle returns the earliest time that it has met, so that the compiler cannot remove any part of it.
+// cycle returns the earliest time that it has found, so that the compiler cannot remove any part of the work.
 func (f floor) cycle(mu *sync.Mutex, route int) time.Time {
 	mu.Lock()
 	defer mu.Unlock()
@@ -219,7 +219,7 @@ func BenchmarkHotpath(b *testing.B) {
 				opened := sync.OnceValue(func() inTurn { return openInTurn(b, l, size.routes) }) // once for all values of b.N
 				b.Run(fmt.Sprintf("%s/routes=%s/workers=%d", l.name, size.name, workers), func(b *testing.B) {
 					if l.racy && raceDetector && workers > 1 {
-						b.Skip("it has a data race of its own")
+						b.Skip("the limiter has a data race")
 					}
 					opened().measure(b, workers)
 				})
@@ -237,16 +237,16 @@ type inTurn struct {
 
 func openInTurn(tb testing.TB, l limiterUnderTest, routes int) inTurn {
 	all := inTurn{routes, l.open(tb, routes), rateCycle(tb, routes), newFloor(routes)}
-	for route := range routes { // everything is known before it is measured
+	for route := range routes { // all routes are known before the measurement
 		require.NoError(tb, all.tested(route))
 		require.NoError(tb, all.reference(route))
 	}
 	return all
 }
 
-// measure measures them in short slices, and reports the ratios.
+// measure runs the cycles in short slices that take turns, and reports the ratios of their times.
 func (all inTurn) measure(b *testing.B, workers int) {
-	mutexes := make([]sync.Mutex, workers*64) // far enough apart for their cache lines
+	mutexes := make([]sync.Mutex, workers*64) // the used ones are so far apart that they share no cache line
 	bottom := func(worker, route int) error {
 		all.lowest.cycle(&mutexes[worker*64], route)
 		return nil

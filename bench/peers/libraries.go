@@ -35,7 +35,7 @@ func (c call) interaction() uint64 { return c.channel + uint64(c.n)*1000 }
 
 func text(id uint64) string { return strconv.FormatUint(id, 10) }
 
-// inDiscordgo returns a caller that calls session for each call and uses the session returned.
+// inDiscordgo returns a caller that gets a session from the function for each call.
 func inDiscordgo(session func() *discordgo.Session) caller {
 	return func(ctx context.Context, c call) (err error) {
 		s, with, channel, message := session(), discordgo.WithContext(ctx), text(c.channel), text(c.message())
@@ -113,7 +113,7 @@ func inArikawa(client *api.Client) caller {
 				Data: &api.InteractionResponseData{Content: option.NewNullableString(c.content())},
 			})
 		case execute:
-			through := webhook.FromAPI(arikawa.WebhookID(c.channel), webhookToken, a) // with any limiter of a
+			through := webhook.FromAPI(arikawa.WebhookID(c.channel), webhookToken, a) // uses the limiter of a, if it has one
 			_, err = through.ExecuteAndWait(webhook.ExecuteData{Content: c.content()})
 		}
 		return err

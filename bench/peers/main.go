@@ -1,5 +1,5 @@
-// Command peers sends the same requests through several limiters to a simulated Discord and compares the results. The
-// limiters are Ratelight, those of discordgo, disgo and arikawa, golang.org/x/time/rate, and none at all.
+// Command peers sends the same requests through several limiters to a simulated Discord, and compares the results. The
+// limiters are Ratelight, those of discordgo, disgo and arikawa, and golang.org/x/time/rate. One client has no limiter.
 //
 //	cd bench/peers && go run .
 //
@@ -89,13 +89,14 @@ type options struct {
 const introduction = `Usage: go run . [flags]
 
 Sends the same requests through Ratelight and through other limiters to a simulated Discord on this machine, and
-compares how close each comes to the ideal, its 429s, and calls that never end. Each contender runs in its own process,
-all of one scenario at the same time, one scenario after the other. It takes about a minute and a half.
+compares how close each comes to the ideal, how many 429s it gets, and how many calls never end. Each contender runs in
+its own process. All contenders of a scenario run at the same time, one scenario after the other. The whole comparison
+takes about a minute and a half.
 
 `
 
 const conclusion = `
-Exit status of the built program (go run itself exits with 1 for all but 0): 0 the comparison ran, whatever its
+Exit status of the built program (go run itself exits with 1 if it is not 0): 0 the comparison ran, whatever the
 result, 1 it could not run, 2 invalid flags, 130 interrupted.
 `
 

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// actVariable makes this program act as another one, for the tests of processes.
+// actVariable is an environment variable that makes this program behave differently, for the tests of processes.
 const actVariable = "PEERS_TEST_ACT"
 
-// disgo's own limiter starts a goroutine that nothing ends, not even Close.
+// disgo's own limiter starts a goroutine that never ends, not even after Close.
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // discordgo reports its retries here
 	switch os.Getenv(actVariable) {

@@ -14,22 +14,23 @@ import (
 type result struct {
 	Contender string
 	Calls     int
-	GivenUp   int // calls that their callers give up; they count neither as OK nor as Failed
+	GivenUp   int // calls that their callers give up, which count neither as OK nor as Failed
 	OK        int
 	Failed    int
 	// NeverEnded counts calls that had not returned when the run was over.
 	NeverEnded int
 	// Error is the error of the first call that failed.
 	Error string
-	// Took is the time until the last call succeeded, Ideal the time of an ideal client.
+	// Took is the time until the last call succeeded. Ideal is the time of an ideal client.
 	Took, Ideal time.Duration
 	// Late is the longest time that a call took to return after its caller had given it up.
 	Late time.Duration
-	// Refused counts all 429s, Avoidable the 429s that a client could have avoided by what earlier responses said.
+	// Refused counts all 429s. Avoidable counts those that a client could have avoided, because of what earlier responses
+	// said.
 	Refused, Avoidable discordsim.ByClass
 	Queued             load.Queued
 	LargestInFlight    int
-	// Note says why nothing was measured, such as a crash of the process; empty if it was measured.
+	// Note says why nothing was measured, such as a crash of the process. It is empty if there are measurements.
 	Note string
 }
 
@@ -54,7 +55,8 @@ func (r *result) efficiency() float64 {
 	return r.Ideal.Seconds() / r.Took.Seconds()
 }
 
-// realTime is how late a response may reach a library in real time before the judge assumes that it was read.
+// realTime is the tolerance for runs in real time. A response may reach the library this much later than the simulated
+// latency says. Only after that time does the judge assume that the library has read the response.
 const realTime = 20 * time.Millisecond
 
 // grace is how long calls may still take to return after the simulated Discord has closed.
@@ -125,7 +127,8 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 	return r, nil
 }
 
-// makeOne makes one call, and gives it up at the given time if the call says so. A panic of the library is an error.
+// makeOne makes one call, and gives it up at the given time if the call says so. It returns a panic of the library as
+// an error.
 func makeOne(ctx context.Context, c call, given time.Time, with caller) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -146,7 +149,8 @@ func makeOne(ctx context.Context, c call, given time.Time, with caller) (err err
 	return with(ctx, c)
 }
 
-// note records the outcome of a call: took counts from the start of the run, late from the time it was given up.
+// note records the outcome of a call. took counts from the start of the run, late from the time at which the call was
+// given up.
 func (r *result) note(c call, err error, took, late time.Duration) {
 	r.NeverEnded--
 	switch {

@@ -66,7 +66,7 @@ func TestWhatNeverEndsEndsTheRunAllTheSame(t *testing.T) {
 		s := small()
 		ideal, err := s.ideal()
 		require.NoError(t, err)
-		forever := make(chan struct{}) // nobody listens to contexts here
+		forever := make(chan struct{}) // this caller ignores contexts
 		stuck := scripted(func(_ context.Context, c call) error {
 			if c.n == 2 {
 				<-forever
@@ -82,7 +82,7 @@ func TestWhatNeverEndsEndsTheRunAllTheSame(t *testing.T) {
 		assert.Zero(t, r.Failed)
 		close(forever)
 		synctest.Wait()
-		assert.Equal(t, 3, r.OK, "what ends later does not count")
+		assert.Equal(t, 3, r.OK, "a call that ends later does not count")
 	})
 }
 
@@ -113,7 +113,7 @@ func TestCallsAreGivenUpByDeadlineOrCancellation(t *testing.T) {
 	})
 	assert.Equal(t, 2, r.GivenUp)
 	assert.Equal(t, 2, r.OK)
-	assert.Zero(t, r.Failed, "they are no failures")
+	assert.Zero(t, r.Failed, "given-up calls are not failures")
 	assert.Zero(t, r.NeverEnded)
 	assert.Equal(t, 2*time.Second, r.Late)
 }
@@ -138,7 +138,7 @@ func TestScenariosMakeSense(t *testing.T) {
 	}
 }
 
-// Two routes that share a limit take as long as one route with the calls of both.
+// Two routes that share a limit must take as long as one route with the calls of both.
 func TestTheIdealKnowsWhatIsShared(t *testing.T) {
 	t.Parallel()
 	apart := scenario{calls: repeated(1, 10, send, edit), limits: usual}

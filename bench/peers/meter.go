@@ -19,15 +19,15 @@ type meter struct {
 }
 
 // read returns how long the requests that have ended were held back: from the handover until the first attempt, and
-// from each response until the next attempt. Round trips are not included, nor are requests that were given up or never
-// sent.
+// from each response until the next attempt. Round trips are not included. Requests that were given up or never sent do
+// not count.
 func (m *meter) read() load.Queued {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return load.Quantiles(m.queued)
 }
 
-// passage is one request. Its attempts follow one another, so it needs no lock.
+// passage is one request. Its attempts are made one after the other, so it needs no lock.
 type passage struct {
 	since  time.Time // when it was handed over, or the latest attempt ended
 	queued time.Duration

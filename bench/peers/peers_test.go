@@ -18,11 +18,11 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// eachHook runs f in virtual time, for each library with its own limiter and then with Ratelight. f makes one call at a
-// time: with two, some libraries would wait in a mutex for ever.
+// eachHook runs f in virtual time, for each library with its own limiter and then with Ratelight. f must make one call
+// at a time, because with two, some libraries would wait in a mutex for ever.
 func eachHook(t *testing.T, f func(t *testing.T, h contender)) {
 	own := limiters()
-	for _, h := range append(hooks(), own[len(own)-1], own[0]) { // each library before those that are compared with it
+	for _, h := range append(hooks(), own[len(own)-1], own[0]) { // each library before its variants
 		t.Run(h.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { f(t, h) })
 		})
@@ -45,7 +45,7 @@ type witness struct {
 }
 
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // none with no body
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // empty if there is no body
 	s := seen{r.Method, r.URL.String(), r.Header.Get("Authorization"), r.UserAgent(), kind, ""}
 	if r.Body != nil && kind != "multipart/form-data" {
 		body, err := io.ReadAll(r.Body)
@@ -121,14 +121,14 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 	})
 }
 
-// Another client has used up the channel, which the contender could not know. The upload must be repeated with its
+// Another client has used up the channel, and the contender could not know this. The upload must be repeated with its
 // whole body.
 func TestAnUploadSurvivesARefusal(t *testing.T) {
 	t.Parallel()
 	s := scenario{limits: usual}
 	eachHook(t, func(t *testing.T, h contender) {
 		if !h.ratelight {
-			t.Skip("the outcome is the library's affair")
+			t.Skip("only Ratelight promises this")
 		}
 		config := s.config(0, 0)
 		var uploads []string
@@ -159,17 +159,17 @@ func TestNoAvoidable429WithRatelight(t *testing.T) {
 			for _, c := range contenders() {
 				t.Run(c.name, func(t *testing.T) {
 					if c.racy && raceDetector {
-						t.Skip("it has a data race of its own")
+						t.Skip("the library has a data race")
 					}
 					if leavesBehind(c, s) {
-						t.Skip("what never ends, a test would wait for")
+						t.Skip("the test would wait for goroutines that never end")
 					}
 					if !c.mutex {
 						synctest.Test(t, func(t *testing.T) { judge(t, c, s, 0) })
 						return
 					}
 					if testing.Short() || s.name != "mixed" {
-						t.Skip("waits in a mutex, and so needs real time")
+						t.Skip("calls wait in a mutex, which needs real time")
 					}
 					t.Parallel()
 					judge(t, c, s, realTime)
@@ -195,7 +195,7 @@ func judge(t *testing.T, c contender, s scenario, tolerance time.Duration) {
 		return
 	}
 	assert.Zero(t, r.Failed, r.Error)
-	assert.Zero(t, r.Refused.Total(), "nobody else is there")
+	assert.Zero(t, r.Refused.Total(), "no other client sends requests")
 	if !c.mutex {
 		assert.Greater(t, r.efficiency(), 0.8)
 	}

@@ -22,7 +22,7 @@ type plain struct {
 	*http.Client
 	// before is called before each attempt; it may be nil.
 	before func(context.Context, call) error
-	// repeats reports whether to send a request again after each 429, when its Retry-After is over.
+	// repeats reports whether to send a request again after each 429, when Retry-After has passed.
 	repeats bool
 }
 
@@ -43,7 +43,8 @@ func (p plain) call(ctx context.Context, c call) error {
 	}
 }
 
-// attempt sends a request once. After a 429 it returns the wait, at least a second to avoid a busy loop; 0: no 429.
+// attempt sends a request once. After a 429, it returns the wait, which is at least a second to avoid a busy loop. 0
+// means that there was no 429.
 func (p plain) attempt(ctx context.Context, c call) (again time.Duration, err error) {
 	request, err := newRequest(ctx, c)
 	if err != nil {
@@ -87,8 +88,8 @@ func newRequest(ctx context.Context, c call) (*http.Request, error) {
 	return request, nil
 }
 
-// configured is the best that limiters without feedback can do. It knows the limits in advance: it has a rate.Limiter
-// for the global limit and for each route and channel. It does not know which routes share a limit, nor what other
+// configured is the best that limiters without feedback can do. It knows the limits in advance, and has a rate.Limiter
+// for the global limit, and one for each route and channel. It does not know which routes share a limit, or what other
 // clients send.
 type configured struct {
 	limits limits
@@ -120,7 +121,7 @@ func newConfigured(s scenario, limiter func(int, time.Duration) *rate.Limiter) *
 }
 
 // wait blocks until a request may be sent. It fails at once if the context would end earlier. It waits for the global
-// limit first: in the other order, requests that a channel has let pass would queue again and cause more 429s.
+// limit first. In the other order, requests that a channel has let pass would queue again and cause more 429s.
 func (l *configured) wait(ctx context.Context, c call) error {
 	if c.kind.authorized() {
 		if err := l.global.Wait(ctx); err != nil {

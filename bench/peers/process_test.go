@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// act runs a scenario in a process that acts as asked for.
+// act runs a scenario in a process that behaves as the argument as says.
 func act(t *testing.T, ctx context.Context, as string, limit time.Duration) result {
 	t.Setenv(actVariable, as)
 	s := scenarios(true)[2]
@@ -23,7 +23,7 @@ func TestAProcessOfItsOwnMeasures(t *testing.T) {
 	assert.Empty(t, r.Note)
 	assert.Equal(t, "ratelight", r.Contender)
 	assert.Equal(t, 54, r.Calls)
-	assert.Equal(t, 54, r.OK, "the quick one, with every call done")
+	assert.Equal(t, 54, r.OK, "all calls of the quick scenario")
 }
 
 func TestWhatGoesWrongInAProcessIsNoted(t *testing.T) {
@@ -35,7 +35,7 @@ func TestWhatGoesWrongInAProcessIsNoted(t *testing.T) {
 		r := act(t, t.Context(), as, time.Minute)
 		assert.Contains(t, r.Note, note)
 		if as == "crash after the result" {
-			assert.Equal(t, 5, r.OK, "what there is of the result counts")
+			assert.Equal(t, 5, r.OK, "the part of the result that was written counts")
 		}
 	}
 }

@@ -17,7 +17,7 @@ type scenario struct {
 	oneLimit bool
 }
 
-// call is one call to a library. channel is also the id of the webhook, and the ids of interactions derive from it.
+// call is one call to a library. channel is also used as the id of the webhook, and to compute the ids of interactions.
 type call struct {
 	kind    kind
 	channel uint64
@@ -40,10 +40,10 @@ type end int
 const (
 	waits end = iota
 	cancelled
-	deadline // the library knows it from the beginning
+	deadline // the library knows the deadline from the beginning
 )
 
-// patience is how long after its start a call is cancelled or has its deadline, if it is given up.
+// patience is the time from the start of a call until it is cancelled or has its deadline, if it is to be given up.
 const patience = time.Second
 
 // kind is the operation of a call. It determines the limit.
@@ -60,7 +60,7 @@ const (
 	kinds
 )
 
-// authorized reports whether the call carries the bot's token. The others have a token in the path.
+// authorized reports whether the call carries the bot's token. All other calls have a token in the path.
 func (k kind) authorized() bool { return k != reply && k != execute }
 
 // endpoints has the method, path and body of each kind of call. Names in braces are replaced by values.
@@ -154,7 +154,8 @@ func repeated(channels, times int, kinds ...kind) (calls []call) {
 	return calls
 }
 
-// givenUp returns messages: the first use up a window, the next are given up before the second window, others follow.
+// givenUp returns messages: the first ones use up a window, the next ones are given up before the second window, and
+// the others follow.
 func givenUp(count int) []call {
 	const window, hopeless = 5, 8
 	all := repeated(1, count+hopeless, send)
@@ -200,8 +201,8 @@ func (s scenario) config(seed uint64, tolerance time.Duration) discordsim.Config
 	return config
 }
 
-// ideal returns how long a client takes that risks no 429 and always has the smallest round trip. Calls that are given
-// up do not count.
+// ideal returns the time that a client needs if it risks no 429 and always has the smallest round trip. Calls that are
+// given up do not count.
 func (s scenario) ideal() (time.Duration, error) {
 	type bucket struct {
 		name    string
