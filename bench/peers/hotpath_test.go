@@ -32,7 +32,7 @@ import (
 //	x/floor  what nearly every limiter needs: a mutex without contention, one reading of the clock, two map look-ups
 //
 // ns/op is the median of the slices under test. B/op and allocs/op also belong to these slices, because neither
-// reference allocates. What it costs to collect the garbage later is left out.
+// reference allocates. The cost of collecting the garbage later is left out.
 //
 //	go test -run '^$' -bench Hotpath .
 

@@ -42,7 +42,7 @@ func numbersOf(statistics reflect.Type, prefix string) (list []number) {
 	return list
 }
 
-// collect exports the listed fields of a struct of statistics, durations in seconds.
+// collect exports the listed fields of a struct of statistics. Durations are exported in seconds.
 func collect(out chan<- prometheus.Metric, list []number, statistics any) {
 	s := reflect.ValueOf(statistics).Elem()
 	for _, n := range list {

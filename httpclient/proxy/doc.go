@@ -19,13 +19,13 @@
 // From responses, the handler also removes Alt-Svc and Strict-Transport-Security, which apply to Discord's own address.
 // The handler adds no credential and no User-Agent.
 //
-// The body of a request is read before the request is queued if it is no larger than [WithMaxBufferedBody] says. So the
-// request can be repeated after a 429, and a disconnect of the client is noticed. A larger body is streamed: its
-// request is queued when the first byte has arrived, and a 429 is passed on to the client. Failed requests are repeated
-// only if [WithTransport] says so, because client libraries repeat failed requests themselves. A client must send at
-// least 4 KiB of a body per second. If the client falls more than 10 seconds behind this rate, the request gets a 400.
-// If Discord answers before the end of an upload, the answer is passed on at once. Over HTTP/1, the client then has 5 s
-// to send the rest of the body, and the connection is closed afterwards. If a client reads nothing of a response for 30
+// A body that is no larger than [WithMaxBufferedBody] allows is read before its request is queued. So the request can
+// be repeated after a 429, and a disconnect of the client is noticed. A larger body is streamed: the request is queued
+// when the first byte has arrived, and a 429 is passed on to the client. Failed requests are repeated only if
+// [WithTransport] says so, because client libraries repeat failed requests themselves. A client must send at least 4
+// KiB of a body per second. If the client falls more than 10 seconds behind this rate, the request gets a 400. If
+// Discord answers before the end of an upload, the answer is passed on at once. Over HTTP/1, the client then has 5 s to
+// send the rest of the body, and the connection is closed afterwards. If a client reads nothing of a response for 30
 // seconds, the connection is closed (over HTTP/2, only the stream).
 //
 // # Waits

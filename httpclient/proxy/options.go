@@ -43,9 +43,9 @@ func defaults() settings {
 	return settings{upstream: upstream, maxWait: DefaultMaxWait, maxBuffered: httpclient.DefaultMaxBufferedBody}
 }
 
-// WithUpstream sets the base URL of the server to which all requests are sent. The server may be a fake of Discord or
-// compatible with Discord, and its limits are treated like Discord's. The URL has a scheme and a host. It may have a
-// path, which is put before /api. The default is DefaultUpstream.
+// WithUpstream sets the base URL of the server to which all requests are sent. The server may be a fake Discord, or
+// another server that is compatible with Discord. Its limits are treated like Discord's. The URL has a scheme and a
+// host, and may have a path, which is put before /api. The default is DefaultUpstream.
 func WithUpstream(base string) Option {
 	return func(s *settings) error {
 		u, err := url.Parse(base)

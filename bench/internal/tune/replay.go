@@ -38,7 +38,7 @@ type replay struct {
 }
 
 // errStuck reports a fault of the manager.
-var errStuck = errors.New("requests wait that nothing will ever wake")
+var errStuck = errors.New("some requests wait for ever")
 
 // simulate replays the load. patient says how long each request waits if nothing is refused (nil: not known). The error
 // is that of the context, or reports a faulty manager.
