@@ -32,8 +32,8 @@ func (s *suite) arguments() {
 	}, Prediction)
 }
 
-// rejects expects an error at once and no lease for a call that spoil has changed. Without a context, AcquireRequest may
-// panic instead.
+// rejects expects an error at once and no lease for a call that spoil has changed. Without a context, AcquireRequest
+// may panic instead.
 func (t *trial) rejects(spoil func(c *call)) {
 	c := t.newCall("message1")
 	spoil(c)

@@ -104,9 +104,8 @@ func (t *trial) serve(words []string) bool {
 	switch last := words[len(words)-1]; words[0] {
 	case "limit":
 		limit, period, _ := strings.Cut(words[3], "/")
-		quota := discordsim.Quota{Limit: number(limit), Period: duration(period)}
-		for quota.Kind.String() != words[2] {
-			quota.Kind++
+		quota := discordsim.Quota{
+			Kind: valueOf[discordsim.Kind](words[2]), Limit: number(limit), Period: duration(period),
 		}
 		hash := append(words[4:], nameOf(words[1]))[0]
 		t.discord.use(func(*discordsim.World) {
@@ -240,17 +239,14 @@ func (t *trial) refused(most int) {
 
 // refuses returns a fault that refuses the n-th request.
 func refuses(n int, class string, wait time.Duration) discordsim.Fault {
-	f := discordsim.Fault{Nth: []int{n}, Refuse: &discordsim.Refusal{Wait: wait}}
-	for f.Refuse.Class.String() != class {
-		f.Refuse.Class++
-	}
-	return f
+	refusal := &discordsim.Refusal{Class: valueOf[discordsim.Class](class), Wait: wait}
+	return discordsim.Fault{Nth: []int{n}, Refuse: refusal}
 }
 
-// expectGrants expects that exactly want of the requests that were sent are granted.
-func (t *trial) expectGrants(want int, because string) {
-	got := count(t.sent)
-	t.expect(got == want, "%d of %d were expected to be granted (%s), but %d were", want, len(t.sent), because, got)
+// expectGrants expects that exactly want of the requests are granted.
+func (t *trial) expectGrants(all []*call, want int, because string) {
+	got := count(all)
+	t.expect(got == want, "%d of %d were expected to be granted (%s), but %d were", want, len(all), because, got)
 }
 
 // count returns how many calls are granted.

@@ -53,13 +53,24 @@ func TestMutantsFail(t *testing.T) {
 	}
 }
 
+// A failure must name the request, and show the steps so far with their comments.
+func TestFailureShowsTheSteps(t *testing.T) {
+	t.Parallel()
+	failures := record(t, named(t, "lease/ended more than once")[0], unlimited).failures
+	require.Len(t, failures, 1)
+	assert.Regexp(t, `^c: message1 was expected to wait, but it was granted after 0s
+steps so far:
+	message1 gets 200 1/2 2s; a: message1 goes
+	a returns; .*
+	b: message1 goes; cd: message1 wait # one place was given back
+why it matters: callers that defer Release`, failures[0])
+}
+
 // Managers must pass Strict, whatever their limits. So must a mutant without a mistake; otherwise the wrapper itself
 // would have one.
 func TestManagersPass(t *testing.T) {
 	t.Parallel()
-	long := []buckets.Option{
-		buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(time.Second, 0),
-	}
+	long := managed(buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(time.Second, 0))
 	for _, c := range []struct {
 		name       string
 		newLimiter func(t *testing.T) httpclient.Limiter
@@ -67,8 +78,8 @@ func TestManagersPass(t *testing.T) {
 	}{
 		{"as it is", managed(), []Option{WithMaxWait(buckets.DefaultMaxRateLimit)}},
 		{"mutant without a mistake", mutant{}.limiter, nil},
-		{"longer max rate limit, early eviction", managed(long...), []Option{WithMaxWait(time.Hour)}},
-		{"a global limit", managed(buckets.WithGlobalLimit(0)), []Option{WithGlobalLimit(0)}},
+		{"longer max rate limit, early eviction", long, []Option{WithMaxWait(time.Hour)}},
+		{"no global limit", managed(buckets.WithGlobalLimit(0)), []Option{WithGlobalLimit(0)}},
 		{"high global limit", managed(buckets.WithGlobalLimit(500)), []Option{WithGlobalLimit(500)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

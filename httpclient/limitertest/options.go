@@ -53,7 +53,7 @@ type settings struct {
 	only       []string // prefixes of names; empty: all
 }
 
-// realPause is how long a case in real time waits for goroutines to become idle. Only a bubble can detect that they are.
+// realPause is how long a case in real time waits for goroutines to become idle. Only a bubble can detect that.
 const realPause = 20 * time.Millisecond
 
 func settingsOf(options []Option) settings {

@@ -123,7 +123,7 @@ func (s *suite) holds() {
 		"an interaction has to be answered within three seconds; twenty of them must not wait in one queue",
 		func(t *trial) {
 			t.play("trip 100ms; send 1 callback1; 200ms later\n" + interactions.String())
-			t.expectGrants(21, "each is the answer to an interaction of its own")
+			t.expectGrants(t.sent, 21, "each is the answer to an interaction of its own")
 			t.play("all end within 10s")
 		})
 	s.play("hold/credentials are apart",
@@ -147,9 +147,13 @@ func (s *suite) servers() {
 		message1 gets 200 0/1 10s -
 		message1+elsewhere gets 200; message1 waits`, OneMind)
 	s.add("server/the global limit is each one's own", apart, func(t *trial) {
-		t.play(fmt.Sprintf(`
-			message1 gets 200; message1+elsewhere gets 200; 4s later
-			%[1]d: message1 go; message1 waits
-			%[1]d: message1+elsewhere go; message1+elsewhere waits`, t.global))
+		t.play("message1 gets 200; message1+elsewhere gets 200; 4s later")
+		for _, spec := range []string{"message1", "message1+elsewhere"} {
+			var all []*call
+			for range t.global + 1 {
+				all = append(all, t.ask(t.newCall(spec)))
+			}
+			t.expectGrants(all, t.global, "in the first second of a server")
+		}
 	}, globalLimit)
 }

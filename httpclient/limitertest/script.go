@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -50,20 +51,20 @@ func (t *trial) play(script string) {
 		steps, _, _ := strings.Cut(line, "#")
 		for step := range strings.SplitSeq(steps, ";") {
 			if words := strings.Fields(step); len(words) > 0 && !t.serve(words) {
-				t.request(words)
+				t.act(words)
 			}
 		}
 	}
 }
 
-// request runs a step about requests, or lets time pass.
-func (t *trial) request(words []string) {
+// act runs a step without the fake Discord.
+func (t *trial) act(words []string) {
 	subject, isNew := strings.CutSuffix(words[0], ":")
 	switch {
 	case isNew:
 		for _, name := range names(subject) {
 			c := t.newCall(words[1])
-			c.label = name + ": " + c.spec
+			c.label = strings.TrimPrefix(name+": ", "-: ") + c.spec
 			t.named[name] = t.check(t.ask(c), true, words[2:])
 		}
 	case words[len(words)-1] == "later":
@@ -297,9 +298,7 @@ func answer(words []string, name string) ratelimits.Response {
 	r := ratelimits.Response{Status: number(words[0])}
 	words = words[1:]
 	if r.Status == http.StatusTooManyRequests {
-		for r.Class.String() != words[0] {
-			r.Class++
-		}
+		r.Class = valueOf[ratelimits.Class](words[0])
 		if words = words[1:]; len(words) > 0 {
 			r.HasRetryAfter, r.RetryAfter = true, duration(words[0])
 			words = words[1:]
@@ -317,6 +316,19 @@ func answer(words []string, name string) ratelimits.Response {
 func duration(text string) time.Duration { return must(time.ParseDuration(text)) }
 
 func number(text string) int { return must(strconv.Atoi(text)) }
+
+// valueOf returns the value that prints like name.
+func valueOf[T interface {
+	~int | ~uint8
+	fmt.Stringer
+}](name string) T {
+	for value := T(0); value < 10; value++ {
+		if value.String() == name {
+			return value
+		}
+	}
+	panic("limitertest: unknown word " + name)
+}
 
 // must panics if there is an error, because scripts are constants.
 func must[T any](value T, err error) T {
