@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// away returns a stopped engine.
+// away returns an engine (a Redis or Valkey server) that is stopped.
 func away(t *testing.T, arguments ...string) *redistest.Engine {
 	t.Helper()
 	e := redistest.NewEngine(t, arguments...)
@@ -74,7 +74,7 @@ func TestLateConnectWaitsForAServerThatLoadsItsData(t *testing.T) {
 func TestLateConnectReportsALastingProblem(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t, "--requirepass", "secret")
-	require.ErrorIs(t, refused(t, e.URL(), redis.WithLateConnect()), redis.ErrAuthentication, "Open must fail if waiting does not help")
+	require.ErrorIs(t, refused(t, e.URL(), redis.WithLateConnect()), redis.ErrAuthentication, "Open must fail if the error does not disappear by itself")
 
 	e.Kill()
 	store := open(t, e.URL(), redis.WithLateConnect())
