@@ -74,7 +74,7 @@ func TestLateConnectWaitsForAServerThatLoadsItsData(t *testing.T) {
 func TestLateConnectReportsALastingProblem(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t, "--requirepass", "secret")
-	require.ErrorIs(t, refused(t, e.URL(), redis.WithLateConnect()), redis.ErrAuthentication, "Open must fail if the error does not disappear by itself")
+	require.ErrorIs(t, refused(t, e.URL(), redis.WithLateConnect()), redis.ErrAuthentication, "Open must fail if waiting does not help")
 
 	e.Kill()
 	store := open(t, e.URL(), redis.WithLateConnect())
