@@ -267,8 +267,7 @@ func (b *bucket) want(w *want) {
 	}
 }
 
-// endSoon lets the manager's next call of a method end the loan, and asks the manager for such a call. b.mu must be
-// held.
+// endSoon records that the loan has to end, and notifies the manager, whose next call ends the loan. b.mu must be held.
 func (b *bucket) endSoon(now time.Duration) {
 	if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
 		b.session.meter.count(&b.session.meter.counted.LoansRecalled)

@@ -183,7 +183,7 @@ func (s *session) settle(begin string) {
 // the reply to a beat says which loans other sessions need. While requests are in flight, it sends a beat after a
 // second without a call, so that the session notices a loss early enough to report these requests. Otherwise it sends a
 // beat after two seconds without a call. Without a Subscriber, it also sends a beat every three seconds: if the server
-// has gone back to an older state, this session may have loans in that state that it does not know.
+// has gone back to an older state, that state may contain loans of which this session does not know.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans, pause := s.now(), false, 2*beatPeriod

@@ -75,8 +75,8 @@
 // of an earlier era, whether on the server or in a process, only says how long to wait: nothing is sent until its
 // window has ended, and nothing is sent in the first 1.2 s, in which all processes report their requests in flight.
 // Then one request is sent before all others. If the server has lost the state of only one bucket, the processes that
-// remember the state do the same for that bucket. A process remembers a state for nine minutes, and until its window
-// has ended.
+// remember the state do the same for that bucket. A process remembers a state for nine minutes or until its window has
+// ended, whichever is later.
 //
 // For a declared limit, processes do not wait until the window has ended, because its period may be a day. The requests
 // that any process remembers stay charged until their period ends by the clock of that process, and the other permits

@@ -275,8 +275,8 @@ func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	return w
 }
 
-// backAgain lets a loan that the process took during the outage end, because the server is available again. b.mu must
-// be held.
+// backAgain is called when the server is available again. If the process took the bucket during the outage, the
+// manager's next call ends this loan. b.mu must be held.
 func (b *bucket) backAgain() {
 	if b.loan != nil && b.loan.alone {
 		b.loan.wanted = true

@@ -24,8 +24,8 @@ func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 	return lent, needs
 }
 
-// A bucket is lent to two processes in turn, many times. What was asked for the returned loans must be forgotten: calls
-// must not become longer, and no further calls must be made because of these loans.
+// A bucket is lent to two processes in turn, many times. The wants (requests for the loan) of returned loans must be
+// forgotten: calls must not become longer, and no further calls must be made because of these loans.
 func TestRequestsForReturnedLoansAreForgotten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// later is a client that may be opened after Open has returned. Until then, all calls fail with the error of the latest
-// attempt to open the client.
+// later is a client that may be opened after Open has returned. Until the client is open, all calls fail with the error
+// of the latest attempt to open it.
 type later struct {
 	open func(context.Context) (*Client, error)
 

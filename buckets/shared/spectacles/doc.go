@@ -69,8 +69,8 @@
 //     other processes.
 //   - Cost: a request costs a few calls, not one or less, because there are no messages and no loans. Other clients
 //     make about one call in each window for each waiting request.
-//   - Routes instead of bucket hashes: if two routes have the same limit at Discord, together they exceed it, as with
-//     Spectacles.
+//   - Routes instead of bucket hashes: if Discord has one limit for two routes, the two routes together exceed it, as
+//     with Spectacles.
 //   - ByPath: methods that have separate limits at Discord count in one window, with the limit of the latest response.
 //     This causes 429s, as with Spectacles.
 //   - The first request of a manager on a route is sent before the route's counter is known. If other processes have

@@ -68,7 +68,7 @@ func (s *session) holdGlobal(until time.Duration) bool {
 
 // sawHold records a hold that the server has. If the hold was extended, sawHold notifies all users of the global limit.
 func (s *session) sawHold(until time.Duration) {
-	const rounding = 2 * time.Millisecond // each reply contains the hold, with another rounding
+	const rounding = 2 * time.Millisecond // each reply contains the rest of the hold, rounded
 	if !s.holdGlobal(until - rounding) {
 		return
 	}
