@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// The errors of [Match], [New] and [Route.Compile]. A [*PathError] wraps those of Match and New.
+// The errors of [Match], [New], [Parse] and [Route.Compile]. A [*PathError] wraps those of Match, New and Parse.
 var (
 	// ErrMethod reports that the method is empty or has a character that HTTP does not allow in a method.
 	ErrMethod = errors.New("the method is empty or has an illegal character, expected one such as GET or POST")

@@ -183,10 +183,10 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	return open > 0
 }
 
-// warned replaces foreseen for a request whose bucket is decided by chance. It reports whether, as far as the client
-// knew, the request would have been refused by every bucket that answers to the operation have named, in this channel
-// or in others. It also reports true if, of the answers that the client had read, the one to the request sent last is a
-// 429 of this bucket.
+// warned replaces foreseen for a request whose bucket is decided by chance. It reports whether each bucket that answers
+// to the operation have named, in this channel or in others, would have refused the request, as far as the client knew.
+// It also reports true if, of the answers that the client had read, the one to the request sent last is a 429 of this
+// bucket.
 func (w *World) warned(x *exchange, heard time.Time) bool {
 	newest, any := answer{}, false
 	open := x.renamed // no answer shows that two hashes belong to one bucket

@@ -169,8 +169,8 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 		}
 		return Avoidable, becauseTold
 	}
-	// In the client's favour, an answer delivered up to sent can excuse, and not only one up to heard: perhaps the client
-	// read it without any delay.
+	// For an excuse, all answers count that were delivered by the time sent, and not only those delivered by heard:
+	// perhaps the client read an answer without any delay.
 	var period time.Duration
 	if g.counter != nil {
 		period = g.counter.Quota().longest()
@@ -228,8 +228,8 @@ func (w *World) foreseen(x *exchange) bool {
 	if x.unpredictable {
 		foreseen = w.warned
 	}
-	// It is not known whether the client had read the answers that were delivered within the tolerance. So the client
-	// is blamed only if it would be blamed in both cases.
+	// The judge does not know whether the client had read the answers that were delivered within the tolerance. So the
+	// client is blamed only if it would be blamed in both cases.
 	sent := x.call.Request.SentAt
 	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
 }

@@ -46,7 +46,7 @@ func (w *World) edgeRefuses(x *exchange) bool {
 
 // globalRefuses counts a request for its authorization or, if it has none, for its address. Interactions without an
 // authorization are exempt. Interactions with one are counted: several libraries have reported this, although Discord's
-// documentation says otherwise. A request that its route's limits refuse afterwards stays counted here.
+// documentation says otherwise. If a limit of the route refuses the request later, the request stays counted here.
 func (w *World) globalRefuses(x *exchange) bool {
 	key, counts := globalKey(x)
 	if !counts {

@@ -71,7 +71,7 @@ type Rule struct {
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
-	// Shared is a limit of the resource, hidden from headers and shared by all clients.
+	// Shared is a limit of the resource. No header shows it, and all clients share it.
 	Shared *SharedLimit
 	// Errors limits how many errors an address may cause. Only the 429s of this limit name it.
 	Errors *ErrorLimit

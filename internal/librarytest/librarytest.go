@@ -148,8 +148,8 @@ func (f *fixture) outcomes() []outcome {
 	return f.over
 }
 
-// warm sends messages, one after the other, until the channel's window has room for only as many more as the argument
-// left. From the first message the transport learns the channel's limit.
+// warm sends messages, one after the other, until the channel's window has room only for a certain number of messages
+// (left). From the first message the transport learns the channel's limit.
 func (f *fixture) warm(t *testing.T, left int) {
 	t.Helper()
 	for range limit - left {

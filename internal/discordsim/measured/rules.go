@@ -11,8 +11,8 @@ import (
 type Options struct {
 	// Punctual says that all buckets open when announced. Otherwise some buckets open late, as measured.
 	Punctual bool
-	// Channels maps the ids of webhooks to the ids of their channels. A webhook that is not listed counts as the only one
-	// of its channel.
+	// Channels maps the ids of webhooks to the ids of their channels. A webhook that is not listed has a channel of its
+	// own.
 	Channels map[string]string
 }
 
