@@ -52,8 +52,7 @@ func everything() Window {
 	return w
 }
 
-// plain returns a copy of a window that is equal to the copy of every other window with the same content, whatever the
-// form in which their lists are stored.
+// plain returns a copy of a window in which lists with the same content are equal.
 func plain(w *Window) Window {
 	p := *w
 	p.ledger = p.ledger.plain()

@@ -35,15 +35,14 @@ type TooLongError struct {
 	Limit int
 	// Period is the length of the window, 0 if it is not known.
 	Period time.Duration
-	// Declared is the name of the declared limit (see buckets.WithLimit) that causes the wait. In that case Limit and
-	// Period are those of the declared limit. If another limit causes the wait, Declared is empty.
+	// Declared is the name of the declared limit (see buckets.WithLimit) that causes the wait. Limit and Period then
+	// belong to it. If another limit causes the wait, Declared is empty.
 	Declared string
 	// Bucket is the bucket hash, as in X-RateLimit-Bucket. It is empty if it is not known or may contain a token.
 	Bucket string
 	// Key identifies the limit that causes the wait: that of a bucket, of a credential, or of the edge, or a declared
-	// limit. It is the same for all requests of one manager that wait for the same limit. Callers that repeat requests
-	// later can use Key to space out those that wait for the same limit. Key contains no token, has no other meaning, and
-	// can be empty.
+	// limit. Callers can use it to space out repeated requests that wait for the same limit. It contains no token, and can
+	// be empty.
 	Key string
 	// Cause is the error of the server of shared limits, if the wait could not be predicted because that server is
 	// unavailable. Otherwise it is nil. errors.Is and errors.As find it.
@@ -104,8 +103,7 @@ func (e *TooLongError) reason() string {
 	return ""
 }
 
-// Timeout reports whether the bound was the context's deadline. It is for callers that check for timeouts, such as
-// *url.Error.
+// Timeout reports whether the bound was the context's deadline. Callers such as *url.Error use it.
 func (e *TooLongError) Timeout() bool { return e.Deadline }
 
 // Unwrap returns context.DeadlineExceeded, if the bound was the context's deadline, and Cause, if there is one.
@@ -155,8 +153,7 @@ func (e *SupersededError) Error() string {
 }
 
 // EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to retry. The
-// request was not repeated. All requests from this IP address are held for the duration Hold. After that, one request
-// is sent alone to test whether the hold can end.
+// request was not repeated. All requests from this IP address are held for the duration Hold. Then one is sent first.
 type EdgeError struct {
 	// Route is the method and template, without parameters.
 	Route string

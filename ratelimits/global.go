@@ -22,8 +22,8 @@ const (
 //
 // A request that was answered at r was processed at r or earlier, so its slot is certainly free at r + 1 s. The
 // response to the old request and the new request itself take time to travel, too. So when enough round trips have been
-// measured, the slot becomes free earlier by three quarters of the smallest round trip. It is not the whole smallest
-// round trip, because the smallest latencies of both directions seldom occur together.
+// measured, the slot becomes free three quarters of the smallest one earlier. It is not the whole, because the smallest
+// latencies of both directions seldom occur together.
 //
 // The memory that a Global needs depends on how many slots were in use at once, and not on the limit.
 type Global struct {
@@ -252,9 +252,8 @@ func (g *Global) Idle(now time.Duration) bool {
 	return g.used() == 0 && g.hold.Wait(now) == 0
 }
 
-// credit returns a part of the round trips that certainly lies between the processing of two requests in the same slot,
-// so that the second one can be sent that much earlier. It is 0 until enough round trips are measured, because the
-// first round trips include opening connections and take longer than later ones.
+// credit returns how much earlier a slot can be used again because of round trips. It is 0 until enough of them are
+// measured, because the first ones include opening connections and take longer.
 func (g *Global) credit() time.Duration {
 	if g.samples < g.enough() {
 		return 0

@@ -70,8 +70,8 @@ func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	r.hidden.accepted(now, received, sent)
 }
 
-// refuse records an unexpected 429 of this bucket: another client uses the bucket, or responses were misunderstood. The
-// bucket is full now. After the hold, one request is sent before the others. For some time, KindNext is suspected.
+// refuse records an unexpected 429 of this bucket, which is full now: another client uses it, or responses were
+// misunderstood. After the hold, one request is sent before the others. For some time, KindNext is suspected.
 func (w *Window) refuse(now time.Duration, r *Response) {
 	w.evidence.others = true // another client may use the bucket
 	if w.evidence.kind() != KindNext {
@@ -87,8 +87,8 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.HoldFor(now, wait, ClassUser)
 }
 
-// returned is called when a permit is returned. If a 429 has shown, after the permit was taken, that the bucket is
-// full, returned charges a request of another client in place of the permit.
+// returned charges a request of another client in place of a returned permit, if a 429 has shown since Take that the
+// bucket is full.
 func (r *rare) returned(w *Window, now time.Duration, p Permit) {
 	if now < r.full && p.sent <= r.refusals.latest && w.ledger.total+w.inflight < w.limit {
 		w.ledger.add(&charge{received: now, reset: interval{now, r.full}, n: 1, counted: w.limit, others: true})
@@ -109,8 +109,8 @@ func (w *Window) again(now time.Duration) time.Duration {
 }
 
 // AskedWait returns how long a 429 asks to wait. This is RetryAfter. If there is none, it is ResetAfter for a 429 of
-// the bucket or its resource, and otherwise one second. A millisecond is added to named times, because they are
-// rounded. So the result is always positive, and retries never loop without a wait. The result is at most LongestTrust.
+// the bucket or its resource, and otherwise one second. The result is positive, so that retries never loop without a
+// wait, and at most LongestTrust.
 func (r *Response) AskedWait() time.Duration {
 	clipped := r.Clip()
 	switch {

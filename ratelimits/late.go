@@ -228,8 +228,8 @@ func (w *Window) tests(now time.Duration) bool {
 	return !known || by > 0
 }
 
-// surelyOpen returns when the bucket is certainly open, even if it opens late. If a single request tries the opening,
-// the other requests wait for its response only until then, because that request may be a large upload.
+// surelyOpen returns when the bucket is certainly open, even if it opens late. Other requests wait only until then for
+// one that tries the opening, because it may be a large upload.
 func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
 // accept records that the bucket accepted a request, which shows that it was open.

@@ -26,8 +26,7 @@ func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) 
 }
 
 // fills returns the latest time at which the place of a request is free again if no response has counted that request.
-// It adds a number of slots (slots) to the time last, or to now if last has passed. The result is not later than the
-// time at which a full bucket would be empty.
+// This is a number of slots after last, or after now if last has passed, but not after a full bucket would be empty.
 func (e *leakyEvidence) fills(now, last time.Duration, slots, limit int32) time.Duration {
 	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high), now+LongestTrust)
 }

@@ -193,9 +193,8 @@ func (l *ledger) unknownReset() bool {
 
 // dropUnsure removes unsure requests (those that the server has perhaps not counted) if there are too many. The
 // argument most is the largest number of requests that the server counts. It includes the certainly counted requests
-// that have not expired, so there can be only as many unsure requests as the rest. Nobody knows which of the unsure
-// requests the server has counted. So dropUnsure removes those that expire first, and keeps the largest count that
-// their responses have named.
+// that have not expired, so there can be only as many unsure requests as the rest. dropUnsure removes those that expire
+// first, and keeps the largest count that their responses have named.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {

@@ -185,8 +185,8 @@ func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	})
 }
 
-// mirrored is a window with a copy. The copy moves from clock to clock, and is written and read each time. The
-// differences between the clocks are known, so the window and its copy must behave in the same way.
+// mirrored is a window with a copy. The copy moves from clock to clock by known differences, and is written and read
+// each time. Both must behave in the same way.
 type mirrored struct {
 	Window
 	t       *rapid.T

@@ -31,8 +31,8 @@ func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool
 	return false
 }
 
-// occupy keeps requests charged for at least one period from their response. all says whether to do so for all
-// requests, or only for those whose response has not named a reset.
+// occupy keeps requests charged for at least one period from their response. Without all, it does so only for requests
+// whose response has named no reset.
 func (l *ledger) occupy(period time.Duration, all bool) {
 	l.change(func(c charge) interval {
 		if all || c.answer > withLimits {

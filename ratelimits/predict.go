@@ -2,9 +2,9 @@ package ratelimits
 
 import "time"
 
-// Predict returns how long a new request would have to wait if a number of other requests (ahead) are sent before it,
-// as far as this is known now. It takes into account the hold, a hidden limit, the charges that have to expire, and a
-// period for each full window that the other requests need. It returns 0 if no reason to wait is known.
+// Predict returns how long a new request would have to wait, as far as is known now, if a number of other requests
+// (ahead) are sent before it. It includes the hold, a hidden limit, the charges that have to expire, and a period for
+// each full window of the other requests. It returns 0 if no reason to wait is known.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	at, ok := w.Next(now)
 	switch {
@@ -118,8 +118,8 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 	return w.probing != notProbing || !ok
 }
 
-// WaitClass returns the class of the 429 that causes the wait of the next request. It returns ClassOK if the next
-// request can be sent now, or if it has to wait for something else that takes longer.
+// WaitClass returns the class of the 429 that causes the wait of the next request. It returns ClassOK if there is no
+// wait, or if another wait is longer.
 func (w *Window) WaitClass(now time.Duration) Class {
 	if at, ok := w.Next(now); ok && at <= now {
 		return ClassOK
@@ -142,9 +142,8 @@ func (w *Window) Reset() time.Duration {
 	return max(rare.hold.Until(), w.outcome, w.ledger.last()+rare.late.by, w.evidence.fixed.until+rare.late.by)
 }
 
-// Needed returns the time until which the window must be kept, because forgetting it earlier could cause a 429. This is
-// the result of Reset or, if it is later, the time at which a known hidden limit is forgotten. Needed ignores requests
-// in flight.
+// Needed returns the time before which forgetting the window could cause a 429: the result of Reset or, if that is
+// later, the time at which a known hidden limit is forgotten. Needed ignores requests in flight.
 func (w *Window) Needed() time.Duration {
 	if hidden := &w.readRare().hidden; hidden.room > 0 {
 		return max(w.Reset(), hidden.until)

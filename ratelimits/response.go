@@ -152,9 +152,8 @@ const secondRounding = time.Second
 // in r. Usually Discord's header is the body's value, rounded up to a second (or two, if it is a date). Sometimes the
 // header is the time until the whole bucket resets, and the body is the time until the next request may be sent. So if
 // the body is shorter for one of these reasons, it is precise. If it is longer by at most a second, it is precise, too,
-// because other servers round the header down. All other differences are contradictions. Then the longer value counts,
-// with two exceptions in which the header counts: a longer body that is in milliseconds, and a longer body in a
-// response without a scope, which is not Discord's.
+// because other servers round the header down. In all other cases the longer value counts, except that the header
+// counts if a longer body is in milliseconds or the response has no scope and so is not Discord's.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header, rounding := r.RetryAfter, f.retryRounding
 	switch {
@@ -207,8 +206,8 @@ type fields struct {
 	retryRounding time.Duration // by how much retryAfter may be too long; set by parseRetryAfter
 }
 
-// mayAskToWait reports whether a response with the status may have a Retry-After. It saves time: most responses are
-// successes without that header, and looking for an absent header takes as long as for a present one.
+// mayAskToWait reports whether a response with the status may have a Retry-After. Most responses are successes, so this
+// saves a look-up.
 func mayAskToWait(status int) bool {
 	return status < http.StatusOK || status >= http.StatusMultipleChoices || status == http.StatusAccepted
 }

@@ -2,10 +2,9 @@ package ratelimits
 
 import "time"
 
-// Resume makes the window of a process that has ended usable for another process. The outcomes of the old process's
-// requests in flight will never be known, so these requests count as Lost. exact says that the old process sent no
-// request after the window was written. If exact is false, all places of the window, and of a hidden limit, count as
-// taken now. All waits of the window end at most LongestTrust from now.
+// Resume continues with the window of a process that has ended. Its requests in flight count as Lost. exact says that
+// the old process sent no request after the window was written. If exact is false, all places of the window, and of a
+// hidden limit, count as taken now. All waits of the window end at most LongestTrust from now.
 func (w *Window) Resume(now time.Duration, exact bool) {
 	w.trust(now)
 	w.advance(now)

@@ -8,8 +8,8 @@ import (
 // Shift converts the window to another clock. The new clock is ahead of the old one by a duration between early and
 // late, with early <= late. Lower bounds of times move by early, and upper bounds move by late. So no request may be
 // sent earlier than without Shift, and each may be sent at most late - early later. Convert permits in use with their
-// own Shift. A time of 0 means that there is none, so times of the new clock should be positive: its origin should be
-// some days in the past.
+// own Shift. Times of the new clock should be positive, because 0 means none: its origin should be some days in the
+// past.
 func (w *Window) Shift(early, late time.Duration) { w.visit(&shift{early, late}) }
 
 // Shift converts the permit to another clock, as Window.Shift does.

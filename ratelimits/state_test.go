@@ -64,7 +64,7 @@ func TestStateWithoutLimitOrOfAWindowThatIsOverLetsGo(t *testing.T) {
 }
 
 // If the response to a request named no limits, the request's place may become free later than expected. So one request
-// must be sent before the others. This must also be true for a window that continues from the State.
+// must be sent first, also after a State.
 func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 3, second)
@@ -73,8 +73,8 @@ func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testi
 	assert.True(t, b.State(time.Minute).Probing)
 }
 
-// Some requests were answered elsewhere, and are known only from a State. The server may have counted them after the
-// request for a new response. So they must stay charged, even if that response counts fewer requests.
+// Requests that were answered elsewhere may have been counted after the request of a new response. So they must stay
+// charged, even if that response counts fewer requests.
 func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	b := from(t, second, ratelimits.State{Limit: 5, Used: 3, Reset: 10 * second, Period: 10 * second})

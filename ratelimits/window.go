@@ -8,11 +8,10 @@ const LongestTrust = 24 * time.Hour
 
 // Window computes, for one bucket, whether a request may be sent now, and if not, when.
 //
-// Each request takes a [Permit]. Report ends the permit when a response has come, Lost when the request was sent but no
-// response will come, and Return when the request was never sent. While the request is in flight, it occupies one of
-// the limit's places. After its response it is charged: it keeps its place until the reset in that response has
-// certainly passed. The ledger lists these charges. As long as there are free places, more requests may be sent,
-// however many are in flight.
+// Each request takes a [Permit]. Report (response), Lost (sent, but no response) or Return (never sent) ends the
+// permit. While the request is in flight, it occupies one of the limit's places. After its response it is charged: it
+// keeps its place until the reset in that response has certainly passed. The ledger lists these charges. As long as
+// there are free places, more requests may be sent, however many are in flight.
 //
 // Every [Kind] that no response has ruled out counts as possible, and the ledger is safe for all possible kinds. When
 // only one kind is left, places become free earlier. If responses have ruled out every kind, the bucket has changed,
@@ -182,8 +181,8 @@ func (w *Window) charged(now time.Duration) int32 {
 	return max(w.ledger.total+w.inflight, w.windowCount(now))
 }
 
-// windowCount returns how many requests the server counts, according to responses and to the requests sent since, if
-// this number cannot fall before the latest announced reset. Otherwise it returns 0.
+// windowCount returns how many requests the server counts, if that number cannot fall before the latest announced
+// reset. Otherwise it returns 0.
 func (w *Window) windowCount(now time.Duration) int32 {
 	f := &w.evidence.fixed
 	if w.announced(now) < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {

@@ -34,9 +34,8 @@ func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	b.left(firstEnd, 3) // two requests are still in flight
 }
 
-// Perhaps a leaky bucket has counted a lost request after all others. In that case it forgets the request later than a
-// bucket of another kind would, and even later if more requests are in flight. So the next request must be sent alone,
-// and its response shows how many requests are counted.
+// A lost request may have been the last one that a leaky bucket counted. A leaky bucket forgets it later than other
+// kinds do, and even later if more requests are in flight. So the next request must be sent alone, to learn the count.
 func TestAfterALostRequestThatALeakyBucketMayHaveCountedOneGoesAlone(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t) // this may be a leaky bucket of 2 requests per 2 s

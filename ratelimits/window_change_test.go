@@ -92,9 +92,9 @@ func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	assert.InDelta(t, second, b.opens(400*ms), float64(5*ms))
 }
 
-// A raised limit applies one period after two answers in a row have named it. Two cases are special. With a limit of
-// one, no request is charged any more when the second answer comes. And in a bucket that is in constant use, every
-// answer names the new limit again. In both cases, the raised limit must be believed.
+// A raised limit applies one period after two answers in a row have named it. This must also work with a limit of one,
+// where no request is charged any more when the second answer comes, and in a bucket in constant use, where every
+// answer names the new limit.
 func TestRaisedLimitIsBelievedByABucketOfOneRequestAndByOneThatIsAlwaysInUse(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]func(int, time.Duration) discordsim.Quota{

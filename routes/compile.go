@@ -10,8 +10,8 @@ import (
 //
 // The result is the same that [Match] returns for the path. So if a value has a special meaning, the Route of the
 // result is not r: GetUser compiled with "@me" gives GetMyUser, and ExecuteWebhook compiled with an interaction's token
-// gives the interaction variant of ExecuteWebhook. DeleteMessage is only for messages that are between 10 seconds and
-// 14 days old; use [DeleteMessageAt] for messages of any age.
+// gives its interaction variant. DeleteMessage is for messages between 10 seconds and 14 days old; use
+// [DeleteMessageAt] for messages of any age.
 //
 // The error is a [*ParameterError] or [ErrZeroRoute]. It never contains a value of a parameter.
 func (r Route) Compile(parameters ...string) (CompiledRoute, error) {

@@ -8,8 +8,7 @@ import (
 // CompiledRoute is a [Route] with the values of its parameters: one endpoint of Discord's API.
 //
 // A CompiledRoute has 32 bytes and is comparable with ==. Its strings are parts of the path. A CompiledRoute from
-// [Match] shares memory with the string that was passed to Match. If you keep such strings for a long time, copy them
-// with strings.Clone.
+// [Match] shares memory with Match's argument, so use strings.Clone for strings that you keep for long.
 //
 // fmt and slog print a CompiledRoute without its token. There are two exceptions, in which fmt does not call the Format
 // method: a CompiledRoute in an unexported field of a struct that has no Format method, and the verbs %p and %w, which
@@ -19,8 +18,8 @@ import (
 type CompiledRoute struct {
 	route Route
 	path  string
-	// The id of the major parameter is path[idStart:idEnd], and its token is path[idEnd+1:tokenEnd]. If idEnd or tokenEnd
-	// is 0, the path has none. Paths are not longer than maxPath, so 16 bits are enough.
+	// The id of the major parameter is path[idStart:idEnd], and its token is path[idEnd+1:tokenEnd]. 0 means none. 16 bits
+	// are enough for maxPath.
 	idStart, idEnd, tokenEnd uint16
 }
 

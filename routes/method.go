@@ -39,8 +39,8 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// equalUpper reports whether text is equal to upper when the ASCII letters of text are converted to upper case.
-// strings.EqualFold is not used because it also treats other letters, such as the long s, as equal to ASCII letters.
+// equalUpper reports whether text equals upper when its ASCII letters are converted to upper case. strings.EqualFold
+// would also accept other letters, such as the long s.
 func equalUpper(text, upper string) bool {
 	if len(text) != len(upper) {
 		return false

@@ -73,8 +73,7 @@ const (
 // parameters, New returns the catalogue's Route. If flags has a flag that this Route does not have, New returns a
 // separate Route with all flags of both.
 //
-// [Match] never returns a new Route, because it knows only the catalogue: for other paths it returns a Route with
-// placeholders.
+// [Match] knows only the catalogue: for other paths it returns a Route with placeholders.
 //
 // The error is a [*PathError] that wraps [ErrMethod], [ErrTemplate] or [ErrTooLong].
 func New(method, template string, flags ...Flag) (Route, error) {
@@ -171,8 +170,8 @@ func (r Route) TokenInPath() bool { return r.definition().flags&TokenInPath != 0
 // of an interaction. There is no limit to learn for such a route, and requests to it must never wait for each other.
 func (r Route) OneShot() bool { return r.definition().flags&OneShot != 0 }
 
-// String returns method and template, such as "POST /channels/{channel_id}/messages". For a variant of a Route, such as
-// the one for young messages, the variant follows in parentheses. The String of the zero Route is "".
+// String returns method and template, such as "POST /channels/{channel_id}/messages". A variant, such as the one for
+// young messages, follows in parentheses. The zero Route gives "".
 func (r Route) String() string {
 	if r.IsZero() {
 		return ""

@@ -53,9 +53,8 @@ func (n *node) child(segment string) *node {
 	return n.literals[segment]
 }
 
-// find returns the route of a clean path, or the zero Route if there is none. A literal has precedence over a
-// parameter, but only if it leads to a route: for /guilds/{guild_id}/members/@me, PATCH has a route of its own, but GET
-// is a route with {user_id}.
+// find returns the route of a clean path, or the zero Route if there is none. A literal has precedence over a parameter
+// if it leads to a route: /guilds/{guild_id}/members/@me exists for PATCH, but GET needs {user_id}.
 func (n *node) find(path string, v verb) Route {
 	if path == "" {
 		return n.routes[v]

@@ -3,15 +3,14 @@ package routes
 // unknown returns the route of a clean path that the tree does not have.
 //
 // The template keeps as much of the path as possible, because endpoints with the same template share what is learnt
-// about their limit. But paths can come from strangers, and every template needs memory. So the template is made like
-// this:
+// about their limit. But paths can come from strangers, and every template needs memory. Therefore:
 //
 //   - as far as the path is in the tree, the template has the tree's literals and names of parameters;
 //   - the next segment is kept if it is a word anywhere in the tree; otherwise it becomes {id} or {value};
 //   - the segment after that becomes {id} or {value}, and the remainder becomes one {rest}.
 //
-// With N nodes in the tree, W words and M methods, there are fewer than M·N·(1 + (W+2)·5) templates, which is less than
-// two million, whatever the paths are. A real client has a few dozen.
+// With N nodes in the tree, W words and M methods, there are fewer than M·N·(1 + (W+2)·5) templates: less than two
+// million.
 //
 // No token can become part of a template. In the tree, the segment after /webhooks/{webhook_id} and
 // /interactions/{interaction_id} is a parameter. After the part that is in the tree, only words of the tree are copied.

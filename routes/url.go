@@ -102,8 +102,7 @@ func trimPrefix(path string) string {
 }
 
 // afterMount returns the rest of a clean path after the first /api with a version, such as /api/v10, inside the path.
-// found is false if there is none. A proxy may be mounted below a path of its own, and that part of the path has to be
-// ignored.
+// found is false if there is none. A proxy may be mounted below a path of its own.
 func afterMount(path string) (rest string, found bool) {
 	const api = "/api/v"
 	for from := 0; ; {

@@ -61,9 +61,8 @@ type Config struct {
 	Enter func(r *http.Request, body []byte) any
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
-	// ObserveLimit is called for every request at each limit that counts or refuses it: the global limit, the request's
-	// bucket and the limits behind the bucket. It is called before Observe, and must not call back into the World or the
-	// Server, either.
+	// ObserveLimit is called before Observe, for every request at the global limit, at the request's bucket and at the
+	// limits behind the bucket. It must not call back, either.
 	ObserveLimit func(LimitUse)
 }
 

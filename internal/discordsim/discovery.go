@@ -149,10 +149,9 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 // foreseen reports whether the client, when it sent a request, could know in which bucket the request would be counted.
 // It knows the answers that were delivered by the time heard.
 //
-// For a request that no bucket allows, foreseen reports true as well, so that the client is blamed. What this means
-// depends on the answers so far. Without any answer, it is every request but the first one. If answers have named
-// limits, it is a request in one channel that exceeds the largest of these limits. If all answers were errors without
-// limits, it is a second request in flight in one channel.
+// It also reports true for a request that no bucket allows. Before the first answer, that is a second request. If
+// answers have named limits, it is one request more in a channel than the largest limit. If all answers were errors
+// without limits, it is a second request in flight in one channel.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true

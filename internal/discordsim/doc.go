@@ -3,7 +3,7 @@
 // Its central idea: a limit is enforced at the moment when the server processes a request, after the client has sent
 // the request and before the client receives the answer. Only the server knows all three moments, so afterwards the
 // server can say which refusals a careful client could have avoided, and how fast an ideal client would have been. The
-// package does not know how a client works, and it imports no other package of this module.
+// package knows nothing of how a client works.
 //
 //	server, err := discordsim.New(discordsim.Config{
 //		Rules: []discordsim.Rule{{
@@ -20,10 +20,9 @@
 // # Layers
 //
 // A [Counter] counts the requests of one limit. There are three kinds of counters, and variants of them. A [World] maps
-// requests to counters, answers the requests and records what happens. It reads no clock: its methods get the time as
-// an argument. A [Server] is a World behind HTTP. Clients reach it through real sockets, through connections in memory,
-// or through a bare round tripper. Without real sockets, a Server can also run in the time of a testing/synctest
-// bubble.
+// requests to counters, answers the requests and records what happens. Its methods get the time as an argument. A
+// [Server] is a World behind HTTP: real sockets, connections in memory, or a bare round tripper. The latter two also
+// work in a testing/synctest bubble.
 //
 // # When a refusal is avoidable
 //
@@ -46,21 +45,20 @@
 //     Headers had been withheld from the beginning, or the answers that had them were never read. One answer was never
 //     read, and no other answer had shown how long a place is taken. For scope user: no client could know which bucket
 //     would count the request. The bucket is a log whose headers name the next place, and no answer had shown that.
-//     Besides, another request that was sent later but arrived earlier may have taken the last place. An excuse for
-//     that other request is an excuse for the refused request, too.
-//  3. Avoidable: the limit is full of the client's own requests. For scope user this means: they occupy all places of
-//     the bucket, so the request would have been refused even without other clients. For the global limit it means:
-//     they occupy all places, or they exceed the limit in some interval as long as its period, whatever the phase of
-//     the server's windows. This rule also covers a burst on an unknown bucket, because a careful client sends one
-//     request first.
+//     Perhaps a request that was sent later arrived earlier and took the last place: an excuse for that request is an
+//     excuse for the refused one, too.
+//  3. Avoidable: the limit is full of the client's own requests. For scope user, they occupy all places of the bucket.
+//     For the global limit, they occupy all places, or exceed the limit in some interval as long as its period,
+//     whatever the phase of the server's windows. This rule covers a burst on an unknown bucket: a careful client sends
+//     one request first.
 //  4. Unavoidable: every other refusal, such as the first refusal by a shared limit, a sub-limit or the edge, a limit
 //     that other clients have used up, or a block that was extended by a refusal which the client had not read.
 //
 // An answer to an accepted request may say that nothing remains and that the reset is in 0 seconds. Such an answer
 // counts neither as true nor as falsified: it describes a window that is over, and says nothing about the present
 // window. It is an excuse only until another answer has named the end of a window. From then on a refusal is excused
-// only if the client's requests did not fill the bucket within a certain time, namely the longest time until the end of
-// a window that an answer has named.
+// only if the client's requests within the longest time to the end of a window, as answers have named it, did not fill
+// the bucket.
 //
 // In a [Lagging] bucket Remaining is one too high, but Reset-After is true. A client that believes such an answer is
 // excused for one request too many. The excuse ends when the client has read such an answer after another answer with a
@@ -104,13 +102,13 @@
 //   - When the request was sent, no refusal that shows so much lateness of this limit had been delivered. Requests in
 //     flight together are excused together, and Report.LateOpenings counts them as one opening. A refusal shows no
 //     lateness if, according to all answers that the client has read, another client may have taken the place. The
-//     client does not know how long the refusal travelled. Nor does it know how long the requests travelled whose
-//     answers announced the opening. Another client's request is assumed to keep its place for the longest time that
-//     was announced or, in a leaky bucket, for that time divided by the limit.
-//   - The client tried whether the limit now opens earlier, and had waited long enough before. This means that since
-//     the last refusal by lateness, own requests were accepted in at least 2^k periods. k is the number of refused
-//     tries since the largest lateness was shown. A try is a single request. It may be several requests if, since that
-//     last refusal, a request had been accepted after less lateness.
+//     client does not know how long the refusal travelled. It does not know either how long the requests travelled
+//     whose answers announced the opening. Another client's request is assumed to keep its place for the longest time
+//     that was announced or, in a leaky bucket, for that time divided by the limit.
+//   - The client tried whether the limit now opens earlier, and had waited long enough before. Since the last refusal
+//     by lateness, own requests were accepted in at least 2^k periods. k is the number of refused tries since the
+//     largest lateness was shown. A try is a single request. It may be several requests if, since that last refusal, a
+//     request had been accepted after less lateness.
 //
 // Every other refusal by lateness is avoidable, because the client knew how late the limit opens.
 //
@@ -121,12 +119,11 @@
 // That client is never refused. A client that takes the log for a fixed window sends a batch at the end of the supposed
 // window, and is refused. The refusals of that batch are excused, up to the limit of a window. The excuse ends when the
 // client has read answers to accepted requests that rule out three kinds: a fixed window, a log that names its last
-// place, and a leaky bucket. If the network is too slow for such answers, several batches may be excused.
+// place, and a leaky bucket. With a slow network, several batches may be excused.
 //
-// After the end of this excuse, refusals are judged as in any other log, with one exception. If other clients use the
-// log, too, it is possible that no answer names the whole period. So the judge ignores those own requests that are
-// older than the longest Reset-After that the client has read. A request that is sent before the time that an answer
-// has named is never excused, because no kind of bucket allows it.
+// After that, refusals are judged as in any other log, with one exception. If other clients use the log, perhaps no
+// answer names the whole period. So own requests that are older than the longest Reset-After read so far do not count.
+// A request that is sent before the named time is never excused.
 //
 // # What is not known about Discord
 //

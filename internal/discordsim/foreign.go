@@ -16,8 +16,7 @@ type ForeignUse struct {
 	Count int
 	// At lists moments at which requests are sent, as times since the world began.
 	At []time.Duration
-	// Every is the interval at which requests are sent, too: the first at From, the last before Until (0: they never end).
-	// Every 0 means: only the moments of At.
+	// Every, if not 0, is the interval at which requests are sent, from From on until before Until (0: for ever).
 	Every       time.Duration
 	From, Until time.Duration
 }

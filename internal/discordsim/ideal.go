@@ -59,8 +59,8 @@ func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
 // half to arrive. So each use of a place costs one RoundTrip in addition: a saturated fixed window takes period +
 // RoundTrip, and so does each place of a sliding log. A leaky bucket loses a round trip only when it was empty before.
 // A route that has to be discovered costs the round trip of one probe (the request that is sent alone). The global
-// limit costs no round trip: its windows are invisible, so the client counts the times at which it sends, and keeps the
-// limit in every interval of a period. That is safe for every phase of the windows.
+// limit costs no round trip: the client keeps the limit in every interval of a period by its times of sending, which is
+// safe for every phase of the windows.
 func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }

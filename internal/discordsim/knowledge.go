@@ -56,9 +56,8 @@ type lesson struct {
 	early    bool // the request was accepted earlier than refusals had suggested
 }
 
-// fact is a lesson with its times. The client learns it at the time at, and counts its wait from the delivery of the
-// answer; for the client the wait ends at the time until. In truth, the wait begins at made, when the server made the
-// answer, and ends at over.
+// fact is a lesson with its times. The client learns it at the time at, and believes that the wait ends at until. In
+// truth the wait lasts from made to over.
 type fact struct {
 	made, over time.Time
 	at, until  time.Time
@@ -234,8 +233,8 @@ type question struct {
 // answer had named a number of free places (left) until a time that had not been reached, and since then the client had
 // sent at least that many requests that took a place.
 //
-// The answer that the server made last counts, because it may describe a window that had not begun when earlier answers
-// were made. Of all answers that name the same moment, the one that travelled fastest is the most precise.
+// The answer made last counts, because it may describe a new window. Of answers that name the same moment, the one that
+// travelled fastest is the most precise.
 func (k *knowledge) forbade(q question) bool {
 	var latest fact
 	for _, f := range k.facts {
@@ -300,8 +299,7 @@ func compareDescription(header http.Header, truth State) honesty {
 }
 
 // statedReset returns the longest reset-after in seconds that headers can mean: the value of Reset-After or, without
-// that header, the difference between Reset and Date. This difference may be up to a second too long, because Date has
-// whole seconds.
+// that header, the difference between Reset and Date. Date has whole seconds.
 func statedReset(header http.Header) (after float64, ok bool) {
 	if _, named := header[headerResetAfter]; named {
 		return readNumber(header.Get(headerResetAfter))

@@ -3,8 +3,7 @@ package discordsim
 import "time"
 
 // leakyBucket frees one place per interval as long as any place is taken. A place becomes free one interval after the
-// place that was taken before it. If all other places were free when it was taken, it becomes free one interval after
-// that moment. The lateness of the place is added.
+// place taken before it or, if all other places were free, one interval after it was taken. Its lateness is added.
 type leakyBucket struct {
 	quota  Quota
 	draws  draws

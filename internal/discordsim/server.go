@@ -16,13 +16,12 @@ var ErrClosed = errors.New("discordsim: server closed")
 // errConnectionLost is the client's error for a broken connection.
 var errConnectionLost = errors.New("discordsim: connection reset by peer")
 
-// Server puts a [World] behind HTTP. A request enters the server, travels for its inbound latency, and is processed
-// when it arrives. The order of arrivals is the order of processing. Then the answer travels back. A Server waits only
-// with timers, so a Server made in a testing/synctest bubble uses the bubble's time. A Server is safe for concurrent
-// use.
+// Server puts a [World] behind HTTP. A request enters, travels for its inbound latency, and is processed at its
+// arrival, in the order of arrivals. Then the answer travels back. A Server waits only with timers, so a Server made in
+// a testing/synctest bubble uses the bubble's time. A Server is safe for concurrent use.
 //
-// Requests enter in one of four ways: through ServeHTTP from any HTTP server, through Listen from real sockets on the
-// loopback interface, through DialContext from connections in memory, or through RoundTripper without a connection.
+// Requests enter through ServeHTTP (any HTTP server), Listen (sockets on the loopback interface), DialContext
+// (connections in memory), or RoundTripper (no connection).
 type Server struct {
 	config Config
 	epoch  time.Time

@@ -3,8 +3,7 @@
 //
 // The queue is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate no
 // memory. Except for rare searches, they take no longer in a long queue than in a short one. Elements are ordered by
-// their time of arrival, not by their time of insertion: a waiter that leaves and is inserted again returns to its old
-// place.
+// their time of arrival, so a waiter that is inserted again returns to its old place.
 package fifo
 
 import "time"

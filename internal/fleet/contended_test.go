@@ -17,9 +17,8 @@ import (
 // unlimited has the options of managers without a global limit.
 var unlimited = []buckets.Option{buckets.WithGlobalLimit(0)}
 
-// contended makes ten callers of each process send requests to one bucket, one caller the number of requests each. It
-// asserts that no request is refused. efficiency is the time that the ideal client takes, divided by the time that the
-// fleet took.
+// contended makes ten callers of each process send requests to one bucket, and asserts that none is refused. efficiency
+// is the time of the ideal client, divided by the time of the fleet.
 func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (efficiency float64) {
 	t.Helper()
 	for _, p := range f.Processes {

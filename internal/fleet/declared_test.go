@@ -80,8 +80,7 @@ func (d *declares) String() string {
 
 // judge looks for a period in which Discord processed more requests than a limit allows. A loss of state during the
 // period, or not longer before it than the field memory says, allows as many requests again as the limit. judge returns
-// a path to which the limit applies, the end of the period, and a description of the problem. If there is no such
-// period, the description is "".
+// a path under the limit, the end of the period, and a description, "" if there is no such period.
 func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
 	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
 	for path, at := range f.Processed {

@@ -128,9 +128,9 @@ func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
 	}
 }
 
-// Inversions looks at all pairs of accepted requests that belong to different processes and arrived there at least the
-// duration apart after each other. pairs is the number of these pairs. inverted is the number of pairs that Discord
-// accepted in the other order, with more than the duration blur in between. All requests must belong to one bucket.
+// Inversions counts pairs of accepted requests of different processes that arrived at least the duration apart after
+// each other. inverted counts those that Discord accepted in the other order, more than the duration blur apart. All
+// requests must belong to one bucket.
 func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -47,7 +47,7 @@ func (s *stage) within(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.trouble.Int64N(int64(max(most-least, 1))))
 }
 
-// times draws how often an event happens, at most the given number of times, and calls do with each of its times.
+// times draws the times of an event, at most the given number, and calls do with each.
 func (s *stage) times(most int, do func(at time.Duration)) {
 	for range 1 + s.trouble.IntN(most) {
 		do(s.within(300*time.Millisecond, s.length))

@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// queued makes requests of three processes wait for a bucket with a limit of one request per second. Then it calls
-// test. last is a fourth process, which has no waiting requests. leave cancels all waiting requests.
+// queued makes requests of three processes wait for a bucket with a limit of one request per second. last is a fourth
+// process, without requests. leave cancels the waiting requests.
 func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func())) {
 	t.Helper()
 	rule := discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}
@@ -38,8 +38,8 @@ func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last
 	})
 }
 
-// A process must count the waiting requests of other processes, even if it has none itself. It must reject a request at
-// once if that request would have to wait too long.
+// A process must count the waiting requests of other processes, even if it has none itself. It must reject at once a
+// request that would wait too long.
 func TestMaxWaitCountsRequestsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ func()) {

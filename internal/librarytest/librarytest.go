@@ -271,8 +271,8 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// After a 502, a library by itself would send the message again, although Discord may have posted it. Here nothing may
-// repeat it: the transport repeats only requests that are safe to repeat.
+// After a 502, a library by itself would send the message again, although Discord may have posted it. With the
+// transport it must not.
 func repeatsNothing(t *testing.T, f *fixture) {
 	below := new(failing)
 	transport := httpclient.NewTransport(httpclient.WithBase(below))

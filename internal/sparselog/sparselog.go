@@ -104,8 +104,7 @@ func (h *history) due(now time.Duration) bool {
 }
 
 // Flush looks at each class of which no line was written during the last Interval. If lines of the class were left out,
-// Flush writes the latest of these. Otherwise it forgets the class. If all is set, as for the last call, Flush does
-// this for every class, without waiting for the Interval.
+// Flush writes the latest of these. Otherwise it forgets the class. With all, Flush does this for every class at once.
 func (l *Log) Flush(now time.Duration, all bool) {
 	if l == nil {
 		return

@@ -37,8 +37,8 @@ func EndBlock(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// ReadBlock reads one block and returns its contents. It does not read beyond the block. The memory that it allocates
-// is bounded by the bytes that it reads, whatever length the block claims.
+// ReadBlock reads one block and returns its contents. It does not read beyond the block. It allocates memory only for
+// bytes that it reads, whatever length the block claims.
 func ReadBlock(r io.Reader, kind, version byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := readAll(&b, r, blockHead); err != nil {
