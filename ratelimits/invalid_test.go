@@ -20,7 +20,7 @@ func TestInvalidResponsesComeBackAfterAPeriod(t *testing.T) {
 	const now = 55 * time.Second
 	assert.Equal(t, 3, c.Used(now))
 	wait := c.ComesBack(now)
-	assert.GreaterOrEqual(t, wait, 35*time.Second, "a period after the first")
+	assert.GreaterOrEqual(t, wait, 35*time.Second, "until a period after the first response")
 	assert.LessOrEqual(t, wait, 37*time.Second)
 	assert.Equal(t, 3, c.Used(now+wait-1))
 	assert.Equal(t, 2, c.Used(now+wait))
@@ -28,7 +28,7 @@ func TestInvalidResponsesComeBackAfterAPeriod(t *testing.T) {
 	assert.Zero(t, c.ComesBack(time.Hour))
 }
 
-// An invalid response must be counted for a period, and for at most a thirtieth of the period longer.
+// An invalid response must be counted for at least a period, and for at most a thirtieth of the period longer.
 func TestInvalidResponsesAreCountedForAPeriod(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
