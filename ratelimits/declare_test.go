@@ -68,13 +68,13 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 		until       time.Duration
 		room        []int // how many requests may be sent after 10, 55, 65 and 71 s
 	}{
-		"nothing here":               {nil, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
-		"as much here":               {[]time.Duration{0, 5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
-		"more here":                  {[]time.Duration{0, 5 * s, 6 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{1, 1, 3, 4}},
-		"the others come earlier":    {[]time.Duration{5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
-		"the added ones end earlier": {nil, []time.Duration{0, 5 * s}, 50 * s, []int{2, 4, 4, 4}},
-		"by another clock":           {nil, []time.Duration{1000 * s, 1005 * s}, 2000 * s, []int{2, 2, 2, 4}},
-		"the added charges are over": {nil, []time.Duration{0, 5 * s}, 9 * s, []int{4, 4, 4, 4}},
+		"nothing here":        {nil, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
+		"as much here":        {[]time.Duration{0, 5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
+		"more here":           {[]time.Duration{0, 5 * s, 6 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{1, 1, 3, 4}},
+		"others come earlier": {[]time.Duration{5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
+		"they end earlier":    {nil, []time.Duration{0, 5 * s}, 50 * s, []int{2, 4, 4, 4}},
+		"by another clock":    {nil, []time.Duration{1000 * s, 1005 * s}, 2000 * s, []int{2, 2, 2, 4}},
+		"the others are over": {nil, []time.Duration{0, 5 * s}, 9 * s, []int{4, 4, 4, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
