@@ -62,9 +62,9 @@
 // After the wait, the refused request is sent again alone. When it has succeeded, the other waiting requests are sent.
 // The length of the wait is the retry_after in the body, because the header Retry-After is a rounded copy of
 // retry_after. If the two contradict each other, the longer one counts. A longer retry_after does not count, however,
-// if it is in milliseconds or if the response has no scope. Until the body has been read, every request waits to which
-// the 429 may apply according to its headers. If a refusal at the edge (the network in front of Discord) does not say
-// when to retry, the request is not sent again, and fails with *[ratelimits.EdgeError].
+// if it is in milliseconds or if the response has no scope. Until the body has been read, the headers decide which
+// requests wait: all to which the 429 may apply. If a refusal at the edge (the network in front of Discord) does not
+// say when to retry, the request is not sent again, and fails with *[ratelimits.EdgeError].
 //
 // After the third refusal in a row by the same limit, the wait is at least about 250 ms. This minimum doubles with each
 // further refusal, up to about a minute. A wait of more than a day is reduced to a day. [Transport.LiftHolds] ends all
@@ -177,8 +177,8 @@
 //	prometheus.MustRegister(metrics.New(transport.Manager(), transport))
 //
 // Without that package, transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals
-// by reason, lost, evicted, invalid requests) and gauges (waiting, in flight, buckets, routes). Its result can be
-// published with expvar:
+// by reason, lost, evicted, invalid requests) and gauges (waiting, in flight, buckets, routes). Publish the result of
+// Stats with expvar:
 //
 //	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))
 //

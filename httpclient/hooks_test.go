@@ -178,7 +178,7 @@ func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 	})
 }
 
-// A panic in a caller's function must reach the caller and leave no permit or body behind.
+// A panic in a caller's function must reach the caller. After it, no permit may be taken and no body may be open.
 func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	refused := http.StatusTooManyRequests
 	type story struct {

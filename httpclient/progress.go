@@ -15,8 +15,8 @@ import (
 //
 // The caller waits for the headers of the response, then during each read of the response's body, and during Close of
 // that body. The time between two reads does not count. Whenever bytes of the request's body are read during a wait,
-// the timeout of the wait starts again. Because of that, the timeout is no deadline of the attempt's context: its
-// Deadline is that of the request's context.
+// the timeout of the wait starts again. Because of that, the timeout does not appear as the Deadline of the attempt's
+// context, which is that of the request's context.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no timeout

@@ -7,16 +7,15 @@ import (
 )
 
 // Discord gives the server the limits of the real Discord that have been measured (in September and October 2026, with
-// one application) or reported. They replace the limits that the server has without rules. Discord sets:
+// one application) or reported. They replace the limits that the server has without rules:
 //
-//   - which routes have a limit, of which kind the limit is, and which routes share a limit, such as all routes that
-//     change the reactions in a channel, and all routes with the token of a webhook;
-//   - that buckets of one request open later than their headers say: by 0.3 s, or by 0.2 s for reactions (see
-//     Punctual);
-//   - which routes have headers that announce 1000 requests in a millisecond, so that only the global limit matters;
-//   - hidden limits: of changes of a channel's name or topic, of edits of messages older than an hour, of messages of
-//     all webhooks of a channel, of prunes (one in 15 minutes), and of new webhooks (about 50 in a row);
-//   - that requests with a webhook's token are counted for each token, whatever the Authorization is.
+//   - Each route has a limit of the kind that was measured, or no limit. Routes share a limit as at Discord, for
+//     example all routes that change the reactions in a channel, and all routes with the token of a webhook.
+//   - Buckets of one request open later than their headers say: by 0.3 s, or by 0.2 s for reactions (see Punctual).
+//   - The headers of some routes announce 1000 requests in a millisecond, so that only the global limit matters.
+//   - Hidden limits apply to changes of a channel's name or topic, edits of messages older than an hour, messages of
+//     all webhooks of a channel, prunes (one in 15 minutes), and new webhooks (about 50 in a row).
+//   - Requests with a webhook's token in the path are counted for each token, whatever the Authorization is.
 //
 // The numbers of requests and the periods differ between applications. Therefore they are known only for reactions, for
 // hidden limits and for the deletion of messages. The other limits are of the usual size. A rule that limits an

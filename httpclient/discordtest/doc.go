@@ -47,8 +47,8 @@
 //     In a request, ids must be numbers like those of Discord: /channels/general/messages is another operation.
 //   - in the same way, but with an id instead of braces, for one channel or guild: "POST /channels/123/messages".
 //   - by its name in Discord's API description: "create_message".
-//   - by a method and a path that ends in /**, for endpoints that Discord does not document: "GET
-//     /guilds/{id}/experiments/**".
+//   - by a method and a path that ends in /**, such as "GET /guilds/{id}/experiments/**", for endpoints that Discord
+//     does not document.
 //   - by "*", for all requests.
 //
 // A rule for any other operation is invalid. An invalid rule fails the test.

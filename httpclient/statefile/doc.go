@@ -9,9 +9,9 @@
 //	defer file.Close() // closes the transport, and writes the file for the last time
 //
 // The package is for services that restart. After a start, holds and windows last as long as they would still have
-// lasted at the stop. From this, the time between stop and start is subtracted, but without its first hour, because the
-// clock may have been set meanwhile. Therefore, if a program is always started again within an hour, holds get shorter
-// only while it runs.
+// lasted at the stop. If more than an hour passes between stop and start, the time beyond this hour is subtracted. The
+// first hour is not subtracted, because the clock may have been set meanwhile. Therefore, if a program is always
+// started again within an hour, holds get shorter only while it runs.
 //
 // After Close, the next process continues exactly from the last state. If the process is killed, the file may be up to
 // ten seconds old (see WithInterval). The next process then assumes that all known windows are used up, and waits for
