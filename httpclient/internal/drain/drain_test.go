@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// If only requests that Enter rejects or that have already left meet Closing, Wait must not report that it cut off
-// requests.
+// If no request is inside when Closing is called, Wait must not report that requests were cut off, even if Enter
+// rejects requests at the same time.
 func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	for range 300 {
