@@ -215,6 +215,12 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
 		wait(0)
 		require.True(t, second.granted())
+		third := ask(m, message(3))
+		second.lease.Release() // the server may count this request later, so it keeps its slot
+		wait(ratelimits.GlobalPatience - time.Millisecond)
+		require.False(t, third.done())
+		wait(time.Millisecond)
+		assert.True(t, third.granted())
 	})
 }
 
