@@ -342,3 +342,15 @@ func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
 		assert.Equal(t, one.granted(), two.granted())
 	})
 }
+
+// The edge has refused requests without saying for how long. The hold doubles with each further 429.
+func TestHoldOfTheEdgeDoublesUpToTenMinutes(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		for row := range 12 {
+			answer(t, ask(m, message(1)), ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge})
+			hold := m.EdgeWait("")
+			assert.Equal(t, min(2*time.Second<<row, 10*time.Minute), hold)
+			wait(hold)
+		}
+	})
+}

@@ -139,11 +139,13 @@ func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 
 func TestInvalidRequestsOfOthersCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h, _, m := sharers(t, 5, buckets.WithInvalidBudget(1000, 10*time.Minute, 100))
+		h, other, m := sharers(t, 5, buckets.WithInvalidBudget(1000, 10*time.Minute, 100))
 		h.quietly(func(h *hub) { h.sessions[0].invalid = 5000 })
 		overBudget(t, ask(m, message(1)))
 		h.quietly(func(h *hub) { h.sessions[0].invalid = 0 })
 		require.True(t, ask(m, message(1)).granted())
+		discover(t, other, callback(1), plain(403))
+		assert.Equal(t, 1, m.Stats().Invalid)
 	})
 }
 

@@ -518,12 +518,12 @@ func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *tes
 			if authorization == bot {
 				return 200
 			}
-			return 50
+			return 0
 		})
 		m := started(t, large)
 		discover(t, m, message(1), limited("messages", 1000, 999, time.Second))
-		m = successor(t, stateOf(t, m, true), large)
 		wait(5 * time.Second)
+		m = successor(t, stateOf(t, m, true), large)
 		all := asks(m, message(1), 201)
 		assert.Equal(t, 200, granted(t, all))
 	})

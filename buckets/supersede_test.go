@@ -313,6 +313,23 @@ func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	})
 }
 
+// A newer request takes the place of a refused one. A request between the two places whose wait is too long now must be
+// rejected at once.
+func TestOthersBetweenARefusedRequestAndTheNewerOneAreJudgedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		old := newer(m, "a")
+		wait(time.Minute + 2*time.Millisecond)
+		impatient := call(buckets.ContextWithMaxWait(background, 90*time.Second), m, *request(message(1)))
+		newer(m, "a")
+		old.update(usedUp("messages", 1, time.Minute))
+		require.NoError(t, impatient.failed())
+		old.again(m)
+		assertSuperseded(t, old, true)
+		tooLong(t, impatient)
+	})
+}
+
 // A newer request takes the place of an older one and is sent at once. If it gets a 429, it must come back to that
 // place.
 func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {

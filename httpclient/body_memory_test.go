@@ -165,6 +165,20 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	})
 }
 
+// A body does not fit into the memory that is left, so it is not kept. It must leave the rest to smaller bodies.
+func TestABodyThatDoesNotFitTakesNoRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		limiter := new(gate)
+		limiter.shut.Store(true)
+		transport := newTransport(t, newScript(), allBodies(1000), httpclient.WithLimiter(limiter))
+		r := unreplayable(newMessage(t), io.LimitReader(endless{}, 1001), 1001).WithContext(within(t, time.Minute))
+		large := send(transport, r)
+		synctest.Wait()
+		assertRoom(t, transport, 1000)
+		assert.ErrorIs(t, large.wait().err, context.DeadlineExceeded)
+	})
+}
+
 type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("the body") }

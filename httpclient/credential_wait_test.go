@@ -125,6 +125,26 @@ func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 	})
 }
 
+// A limiter grants a request whose credential has been stopped meanwhile. The request must give its permit back.
+func TestAPermitThatIsGrantedTooLateIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ends := new(turnstile)
+		limiter := limiterFunc(func(_ context.Context, r *buckets.Request) (buckets.Lease, error) {
+			if strings.Contains(r.Route.Route().String(), "/guilds/") {
+				time.Sleep(time.Second)
+				return buckets.NewLease(ends), nil
+			}
+			return buckets.Unlimited{}.AcquireRequest(t.Context(), r)
+		})
+		transport := newTransport(t, responder(unauthorized), httpclient.WithLimiter(limiter))
+		late := send(transport, getting(t, "/guilds/1"))
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+			send(transport, getting(t, "/gateway/bot")))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.CredentialError))
+		assert.Equal(t, []ending{{}}, ends.ended, "not sent")
+	})
+}
+
 // A limiter or a hook can keep the context of a wait in memory. That context must end with the wait.
 func TestTheContextOfAWaitEndsWithIt(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {

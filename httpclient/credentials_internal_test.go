@@ -98,6 +98,9 @@ func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 				request := asking(t, c, "Bot a", http.MethodGet, fmt.Sprint("/channels/", j%10))
 				_ = request.check()
 				request.answeredWith(status)
+				if j == 0 {
+					c.resetAll()
+				}
 				if j%50 == 0 {
 					c.reset(c.idOf(CredentialAuthorization, "Bot a"))
 				}

@@ -317,6 +317,19 @@ func TestLatenessGrows(t *testing.T) {
 	})
 }
 
+// The first measurement contains two whole round trips. Most of that is subtracted once enough requests have shown that
+// the network is never faster.
+func TestLatenessShrinksByWhatEveryRequestTravels(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.Fixed(1, 10*second).Late(lateBy, 0)), steady(200*ms))
+	s.SendOneByOne(3)
+	first, _ := s.Late()
+	s.SendOneByOne(20)
+	by, _ := s.Late()
+	assert.InDelta(t, first-2*200*ms*3/4, by, float64(roundings))
+	assert.Len(t, s.Refusals, 1)
+}
+
 // The period of the bucket is not known when its lateness is set. Even so, the announced reset must not be tried
 // earlier than in other buckets.
 func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {

@@ -11,11 +11,11 @@ import "time"
 type leakyEvidence struct{ slot interval }
 
 // refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that is one too high
-// (measured in 2026). It also allows for a bucket that opens late and therefore counts requests of past slots.
-func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) bool {
+// (measured in 2026).
+func (e *leakyEvidence) refutes(s *sample, latest interval) bool {
 	slot := interval{
 		(s.after - s.rounding - tick) / time.Duration(s.spent+1),
-		(s.after + late + tick) / time.Duration(max(s.spent-1, 1)),
+		(s.after + tick) / time.Duration(max(s.spent-1, 1)),
 	}
 	if e.slot.high == 0 {
 		e.slot = slot

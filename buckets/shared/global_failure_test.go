@@ -34,6 +34,20 @@ func TestDeadProcessLosesItsPart(t *testing.T) {
 	})
 }
 
+// A process whose part suffices looks every ten seconds whether the others are alive. So a later burst gets the part of
+// a dead process at once.
+func TestPartOfADeadProcessIsFreeBeforeItIsNeeded(t *testing.T) {
+	atOnce(t, func(w *world) {
+		lives, dead := w.twoSenders(50)
+		dead.send(20)
+		lives.send(20)
+		trickle(5, lives, dead)
+		dead.link.block(true)
+		trickle(14, lives)
+		lives.sendAll(t, 49)
+	})
+}
+
 func TestLossOfStateInterruptsNoProcess(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a, b := w.halved()

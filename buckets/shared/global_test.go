@@ -83,7 +83,7 @@ func TestRequestsThatHaveLeftDoNotKeepTheirPart(t *testing.T) {
 		old.queue = 0
 		old.mu.Unlock()
 		young.send(2000)
-		time.Sleep(8 * time.Second)
+		time.Sleep(6 * time.Second)
 		assert.Greater(t, young.part(), 40)
 	})
 }

@@ -21,7 +21,11 @@ func count(session shared.Session, n int) {
 func TestInvalidResponsesAreCountedTogether(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a, b := w.process().session, w.process().session
+		b.Others()
+		time.Sleep(30 * time.Second)
 		count(a, 3)
+		time.Sleep(31 * time.Second)
+		assert.Equal(t, 3, b.Others(), "a process loads the count every minute even if there is none")
 		count(b, 5)
 		time.Sleep(2 * time.Second)
 		count(a, 1)

@@ -73,9 +73,12 @@ func TestCallsThatFailAtTheSameTimeAreNoOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFail))
 		a, b := p.use(someKey), p.use(elsewhere)
-		w.server.SetDown(true)
+		p.link.block(true)
 		a.join(1)
+		pass(ms)
 		b.join(1)
+		w.server.SetDown(true)
+		p.link.block(false)
 		pass(ms)
 		w.server.SetDown(false)
 		pass(100 * ms)

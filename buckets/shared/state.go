@@ -210,7 +210,7 @@ func (s *state) lendable(now time.Duration, session string) bool {
 		return false
 	}
 	for _, m := range s.members {
-		if m.session != session && (s.uses(m.session) || m.waiting > 0) {
+		if m.session != session && s.uses(m.session) {
 			return false
 		}
 	}

@@ -3,10 +3,12 @@ package drain_test
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/internal/drain"
 )
 
@@ -37,4 +39,18 @@ func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
 		require.NoError(t, <-over)
 		refused.Wait()
 	}
+}
+
+// A request leaves because Closing cut it off. Wait must report that.
+func TestWhoIsInsideIsCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, over := drain.New(), make(chan error)
+		require.True(t, d.Enter())
+		go func() { over <- d.Wait(t.Context(), nil) }()
+		synctest.Wait()
+		d.Closing()
+		d.Leave()
+		require.ErrorIs(t, <-over, buckets.ErrClosed)
+	})
 }
