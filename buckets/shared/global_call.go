@@ -50,7 +50,7 @@ func (g *global) speak(exchange exchange) time.Duration {
 	wait := g.heard(q, &r, err)
 	changed := g.changed
 	g.mu.Unlock()
-	if changed != nil {
+	if changed != nil && (err != nil || !q.introduces) { // a call that introduces says nothing about the part
 		// When changed returns, no request uses the old part any more, and the server may learn of a smaller one.
 		changed()
 	}
