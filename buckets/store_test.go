@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -70,8 +71,14 @@ func (n *noisy) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return noisySession{n.store.Join(clock, origin), n}
 }
 
-// changed calls the functions in goroutines, and waits for their end.
+// changed calls the functions, and returns when all goroutines of the bubble are blocked.
 func (n *noisy) changed() {
+	n.callAll()
+	synctest.Wait()
+}
+
+// callAll calls the functions in goroutines, and waits for their end.
+func (n *noisy) callAll() {
 	var calls sync.WaitGroup
 	n.mu.Lock()
 	for _, changed := range n.all {
@@ -104,7 +111,7 @@ func (s noisySession) Global(credential string, limit int, changed func()) share
 }
 
 func (s noisySession) Close() {
-	s.noise.changed()
+	s.noise.callAll()
 	s.Session.Close()
 }
 
