@@ -22,9 +22,10 @@ func unlimitedChannels(m *buckets.RESTBucketManager, n int) {
 
 // besideABusyOne returns a manager that has no part of a global limit of 50. Another manager uses the whole limit, and
 // will for a minute.
-func besideABusyOne(t *testing.T, options ...buckets.Option) (m *buckets.RESTBucketManager) {
+func besideABusyOne(t *testing.T, options ...shared.Option) (s *store, m *buckets.RESTBucketManager) {
 	t.Helper()
-	busy, m := pair(t, newStore(t), append(options, buckets.WithGlobalLimit(50))...)
+	s = newStore(t, options...)
+	busy, m := pair(t, s, buckets.WithGlobalLimit(50))
 	unlimitedChannels(busy, 1)
 	unlimitedChannels(m, 1)
 	for range 4000 {
@@ -35,7 +36,7 @@ func besideABusyOne(t *testing.T, options ...buckets.Option) (m *buckets.RESTBuc
 		})
 	}
 	wait(10 * time.Second)
-	return m
+	return s, m
 }
 
 // A manager waits for its first part of the global limit. Its requests must not be rejected as if that part were the
@@ -56,7 +57,7 @@ func TestBurstBeforeThePartIsKnown(t *testing.T) {
 
 func TestWaitForAPartIsPredicted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := besideABusyOne(t)
+		_, m := besideABusyOne(t)
 		for range 2 {
 			short, long := patient(m, time.Second), patient(m, 3*time.Second)
 			exchanged()
@@ -75,7 +76,7 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 // later requests.
 func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := besideABusyOne(t)
+		_, m := besideABusyOne(t)
 		short := patient(m, time.Second)
 		exchanged()
 		tooLong(t, short)
@@ -85,22 +86,25 @@ func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 }
 
 func TestTryAcquireWaitsForTheFirstPart(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := patientStore(t)
-		m := started(t, buckets.WithShared(s), buckets.WithGlobalLimit(50))
-		unlimitedChannels(m, 1)
-		s.freeze(true)
-		c := rightNow(m, message(1))
-		require.False(t, c.done(), "the part is not known yet")
-		require.Zero(t, m.Status(1).Globals[0].Part)
-		s.freeze(false)
-		require.True(t, c.granted())
-	})
+	t.Parallel()
+	for name, n := range map[string]int{"known route": 1, "route to discover": 0} {
+		subtest(t, name, func(t *testing.T) {
+			s := patientStore(t)
+			m := started(t, buckets.WithShared(s), buckets.WithGlobalLimit(50))
+			unlimitedChannels(m, n)
+			s.freeze(true)
+			c := rightNow(m, message(1))
+			require.False(t, c.done(), "the engine has not answered yet")
+			require.Zero(t, m.Status(1).Globals[0].Part)
+			s.freeze(false)
+			require.True(t, c.granted())
+		})
+	}
 }
 
 func TestTryAcquireFailsIfNoPartIsFree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := besideABusyOne(t)
+		_, m := besideABusyOne(t)
 		tooLong(t, rightNow(m, message(1)))
 		tooLong(t, rightNow(m, message(1))) // now it is known that there is no part
 	})
@@ -143,6 +147,17 @@ func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 		}
 		s.outage(false)
 		require.True(t, ask(m, message(1)).granted())
+	})
+}
+
+func TestOutageReachesARequestWithoutAPart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, m := besideABusyOne(t, shared.WithOutage(shared.OutageFail))
+		waits := patient(m, time.Hour)
+		exchanged()
+		s.SetDown(true)
+		wait(4 * time.Second) // the next calls fail
+		require.ErrorIs(t, waits.failed(), shared.ErrOutage)
 	})
 }
 

@@ -249,12 +249,13 @@ func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 	})
 }
 
-func TestEvictedBucketReturnsItsLoan(t *testing.T) {
+func TestEvictedLimitsReturnTheirLoans(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a, b := pair(t, newStore(t), buckets.WithEviction(time.Second, 3*time.Second))
+		a, b := pair(t, newStore(t), buckets.WithEviction(time.Second, 3*time.Second),
+			buckets.WithLimit(buckets.ForAll(), 5, 2*time.Second))
 		known(t, 2, a)
 		discoverShared(t, a, message(1), limited("messages", 2, 1, time.Second))
-		require.Equal(t, 1, a.Stats().Shared.Loans)
+		require.Equal(t, 2, a.Stats().Shared.Loans, "of the bucket and the declared limit")
 		wait(10 * time.Second)
 		require.Zero(t, a.Stats().Shared.Loans)
 		require.Zero(t, a.Stats().Buckets)
