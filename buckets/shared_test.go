@@ -2,13 +2,16 @@ package buckets_test
 
 import (
 	"context"
+	"iter"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +116,44 @@ func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 		wait(10 * time.Millisecond)
 		s.changed()
 		tooLong(t, c)
+	})
+}
+
+// prompt is a store that answers while the manager reports its waiting requests.
+type prompt struct{ shared.Source }
+
+type promptSession struct{ shared.Session }
+
+type promptBucket struct{ shared.Bucket }
+
+func (p prompt) Join(clock clockwork.Clock, origin time.Time) shared.Session {
+	return promptSession{p.Source.Join(clock, origin)}
+}
+
+func (s promptSession) Bucket(key shared.Key, w *ratelimits.Window, changed func()) shared.Bucket {
+	return promptBucket{s.Session.Bucket(key, w, changed)}
+}
+
+func (b promptBucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
+	b.Bucket.Demand(now, waiting, arrivals)
+	for range 1000 { // no more, because the store may not answer before Demand returns
+		if waiting == 0 || b.Bucket.Predict(now, waiting-1).Certain {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// The answer with a permit comes after the manager has found no permit, and before it judges the request. A request
+// that must not wait must then be granted.
+func TestAnswerThatComesBeforeARequestIsJudged(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		a, b := pair(t, prompt{newStore(t)})
+		known(t, 5, a, b)
+		for _, m := range []*buckets.RESTBucketManager{a, b} { // now the bucket is not lent
+			discoverShared(t, m, message(1), limited("messages", 5, 3, time.Second))
+		}
+		assert.True(t, rightNow(b, message(1)).granted())
 	})
 }
 
