@@ -316,13 +316,13 @@ func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 // A shared 429 in one process must hold the resource in other processes, too, for all credentials.
 func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
+		a, b := pair(t, newStore(t))
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
-			as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
+			c := as(m, "Bot two", message(2))
+			exchanged()
+			answer(t, c, limited("messages", 5, 4, time.Second))
 		}
-		as(a, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour),
-			"messages", 5, 4, time.Second))
+		discoverShared(t, a, message(1), inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
 		assert.False(t, as(b, "Bot two", message(1)).granted(), "the channel is held for all credentials")
 	})
 }

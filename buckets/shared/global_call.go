@@ -50,7 +50,7 @@ func (g *global) speak(exchange exchange) time.Duration {
 	wait := g.heard(q, &r, err)
 	changed := g.changed
 	g.mu.Unlock()
-	if changed != nil {
+	if changed != nil && (err != nil || !q.introduces) { // a call that introduces says nothing about the part
 		// After changed has returned, no request uses the old part, so a smaller part may be reported to the server.
 		changed()
 	}
