@@ -238,6 +238,25 @@ func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	})
 }
 
+// A declared limit and a bucket open while the process is suspended. The request that has waited for the declared limit
+// came first, so it must leave first.
+func TestOldestRequestOfADeclaredLimitLeavesFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		clock := clockwork.NewFakeClock()
+		m := started(t, buckets.WithClock(clock), buckets.WithLimit(buckets.ForAll(), 1, 10*time.Second))
+		discover(t, m, message(1), roomy)
+		clock.Advance(11 * time.Second)
+		discover(t, m, message(2), limited("messages", 1, 0, 5*time.Second))
+		older := ask(m, message(1))
+		clock.Advance(time.Second)
+		newer := ask(m, message(2))
+		clock.Advance(time.Minute)
+		synctest.Wait()
+		assert.True(t, older.granted())
+		assert.False(t, newer.granted())
+	})
+}
+
 // Responses given to UpdateRateLimits belong to requests that the manager did not send. They must count for declared
 // limits, too.
 func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {

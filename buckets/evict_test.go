@@ -265,6 +265,18 @@ func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
 	})
 }
 
+// A request whose limits belong to its webhook token is in flight during collections. A global 429 must still hold the
+// other requests of its credential.
+func TestAuthenticationIsKeptWhileARequestIsInFlight(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, often(time.Second)...)
+		c := call(background, m, buckets.Request{Route: webhookPost("token"), Authorization: bot})
+		wait(time.Minute)
+		answer(t, c, refused(ratelimits.ClassGlobal, time.Minute))
+		assert.False(t, ask(m, message(1)).done())
+	})
+}
+
 // The statistics of a server must stay in Stats when the server is forgotten.
 func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {

@@ -198,7 +198,7 @@ func TestPanicInAStoreThatBeginsLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"join", "credential", "global", "discovery"} {
 		subtest(t, what, func(t *testing.T) {
-			store := &panicking{Source: newHub(t), what: what}
+			store := &panicking{Source: newStore(t), what: what}
 			m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(50))
 			if what == "join" {
 				assert.Panics(t, func() { _ = m.Start() })
@@ -244,7 +244,7 @@ func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"report", "demand"} {
 		subtest(t, what, func(t *testing.T) {
-			store := &panicking{Source: newHub(t)}
+			store := &panicking{Source: newStore(t)}
 			m := started(t, buckets.WithShared(store))
 			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 			c := ask(m, message(1))

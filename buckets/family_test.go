@@ -432,8 +432,7 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 // Three processes that share limits must discover a family's bucket together.
 func TestManagersThatShareProbeAFamilyOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		all := fleet(t, h, 3, reactionsOf())
+		all := fleet(t, newStore(t), 3, reactionsOf())
 		for _, w := range all {
 			for channel := range 2 {
 				path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
@@ -448,15 +447,13 @@ func TestManagersThatShareProbeAFamilyOnce(t *testing.T) {
 		}
 		assert.Zero(t, all[0].Report().Refused.Total())
 		assert.Less(t, time.Since(start), 2400*time.Millisecond, "nine requests in a channel, 250 ms apart")
-		h.ends(t, all)
 	})
 }
 
 func TestAHintOfAnotherProcessIsOverruledByTheRoutesOwnResponse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := started(t, buckets.WithShared(h)), started(t, buckets.WithShared(h))
-		discover(t, a, react(1), limited("adding", 5, 4, time.Minute))
+		a, b := pair(t, newStore(t))
+		discoverShared(t, a, react(1), limited("adding", 5, 4, time.Minute))
 		first, second := ask(b, unreact(1)), ask(b, unreact(1))
 		wait(time.Second)
 		require.True(t, first.granted(), "the hint names a bucket with room")

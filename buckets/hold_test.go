@@ -316,13 +316,13 @@ func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 // A shared 429 in one process must hold the resource in other processes, too, for all credentials.
 func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
+		a, b := pair(t, newStore(t))
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
-			as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
+			c := as(m, "Bot two", message(2))
+			exchanged()
+			answer(t, c, limited("messages", 5, 4, time.Second))
 		}
-		as(a, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour),
-			"messages", 5, 4, time.Second))
+		discoverShared(t, a, message(1), inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
 		assert.False(t, as(b, "Bot two", message(1)).granted(), "the channel is held for all credentials")
 	})
 }
@@ -340,5 +340,17 @@ func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
 		wait(5 * time.Second)
 		one, two := as(m, "Bot one", message(1)), as(m, "Bot two", message(1))
 		assert.Equal(t, one.granted(), two.granted())
+	})
+}
+
+// The edge has refused requests without saying for how long. The hold doubles with each further 429.
+func TestHoldOfTheEdgeDoublesUpToTenMinutes(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		for row := range 12 {
+			answer(t, ask(m, message(1)), ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge})
+			hold := m.EdgeWait("")
+			assert.Equal(t, min(2*time.Second<<row, 10*time.Minute), hold)
+			wait(hold)
+		}
 	})
 }

@@ -566,6 +566,26 @@ func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	})
 }
 
+// Before a request leaves, the bucket of requests ahead of it opens twice. Its prediction must count both times.
+func TestPredictionCountsEachOpeningOfABucketAhead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Second))
+		narrow, ample := limited("messages", 1, 0, 3*time.Second), limited("lists", 100, 90, time.Second)
+		discover(t, m, message(1), narrow)
+		wait(5 * time.Second)
+		discover(t, m, list(1), ample)
+		queueUp(m, always(message(1)), "", 5, narrow, &sentLog{})
+		queueUp(m, always(list(1)), "", 3, ample, &sentLog{})
+		predicted, _ := predict(t, m, request(list(1)))
+		start := time.Now()
+		c := ask(m, list(1))
+		wait(time.Minute)
+		require.True(t, c.granted())
+		assert.GreaterOrEqual(t, predicted, c.at.Sub(start))
+		assert.LessOrEqual(t, predicted, c.at.Sub(start)+time.Second)
+	})
+}
+
 // Requests that a sub-limit holds must not count as ahead of requests to which it does not apply.
 func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	t.Parallel()

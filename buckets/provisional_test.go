@@ -140,25 +140,33 @@ func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 // A route moves to another hash. Its charges must move, too.
 func TestChargesMoveWithTheirRoute(t *testing.T) {
 	t.Parallel()
-	for _, where := range []string{"to a group that had buckets before", "shared", "lent"} {
+	for where, c := range map[string]struct {
+		shares bool
+		period time.Duration // a bucket with a period of more than ten seconds is not lent
+	}{
+		"to a group that had buckets before": {false, 10 * time.Second},
+		"shared":                             {true, 20 * time.Second},
+		"lent":                               {true, 10 * time.Second},
+	} {
 		subtest(t, where, func(t *testing.T) {
-			h := newHub(t)
-			h.lends = where == "lent"
-			m := started(t, map[bool]buckets.Option{true: buckets.WithShared(h)}[where == "shared" || h.lends])
+			m := started(t)
+			if c.shares {
+				m = started(t, buckets.WithShared(newStore(t)))
+			}
 			discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
 			wait(2 * time.Minute)                                      // and its bucket is evicted
 			for channel := range 4 {
-				discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
+				discover(t, m, message(channel+1), limited("old", 5, 4, c.period))
 				wait(time.Millisecond)
 			}
 			used := asks(m, message(4), 4)
 			wait(time.Millisecond)
-			for _, c := range used {
-				answer(t, c, limited("old", 5, 0, 10*time.Second))
+			for _, u := range used {
+				answer(t, u, limited("old", 5, 0, c.period))
 			}
 			for channel := range 2 {
 				wait(time.Millisecond)
-				ask(m, message(channel+1)).update(limited("new", 5, 4, 10*time.Second))
+				ask(m, message(channel+1)).update(limited("new", 5, 4, c.period))
 			}
 			wait(time.Millisecond)
 			fourth := ask(m, message(4))

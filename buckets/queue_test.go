@@ -215,6 +215,32 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
 		wait(0)
 		require.True(t, second.granted())
+		third := ask(m, message(3))
+		second.lease.Release() // the server may count this request later, so it keeps its slot
+		wait(ratelimits.GlobalPatience - time.Millisecond)
+		require.False(t, third.done())
+		wait(time.Millisecond)
+		assert.True(t, third.granted())
+	})
+}
+
+// Buckets open one after the other. A request that is cancelled must not make the manager wake up too late for others.
+func TestACancelledRequestDelaysNoOtherBucket(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		var all []*caller
+		opens := []time.Duration{10, 100, 20, 110, 120, 30, 25} // a heap in which the last one takes the place of 110
+		for i, after := range opens {
+			discover(t, m, message(i), limited("messages", 1, 0, after*time.Second))
+			all = append(all, ask(m, message(i)))
+		}
+		all[3].cancel()
+		start := time.Now()
+		wait(2*time.Minute + roundings)
+		for i, c := range all {
+			if i != 3 {
+				assert.InDelta(t, opens[i]*time.Second, c.at.Sub(start), float64(roundings))
+			}
+		}
 	})
 }
 

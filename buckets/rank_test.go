@@ -341,26 +341,22 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 	})
 }
 
-// Processes share a bucket, and the hub has granted a permit to a waiting request. A request with priority overtakes
+// Processes share a bucket, and the store has granted a permit to a waiting request. A request with priority overtakes
 // that one and uses the permit. The overtaken request must then have the place of the one with priority.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h, a, b := sharers(t, 1)
+		a, b := sharers(t, 1)
 		a.Throttle(2 * time.Second)
-		overtaken, first := ask(a, message(1)), urgent(a) // the hub has granted a permit; the throttle holds both
+		overtaken, first := ask(a, message(1)), urgent(a) // the store has granted a permit; the throttle holds both
 		wait(2 * time.Second)
+		exchanged()
 		require.True(t, first.granted() && !overtaken.done())
 		overtaken.cancel()
-		theirs := ask(b, message(1))
+		theirs := askShared(b, message(1))
 		require.False(t, theirs.done(), "the only permit is in flight")
 		first.update(limited("messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)
 		require.True(t, theirs.granted())
-		theirs.lease.Release()
-		drained(t, a)
-		require.NoError(t, a.Close())
-		require.NoError(t, b.Close())
-		h.empty()
 	})
 }
 

@@ -86,8 +86,7 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 						buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), l.limit, l.period, name, l.option))
 					logs = append(logs, newLimitedLog(l.limit, l.period))
 				}
-				h := newHub(t)
-				all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), options...)
+				all := fleet(t, newStore(t), managers, one(discordsim.Rule{Quota: c.quota}), options...)
 				took := counted(t, all, 12, func(channel int) {
 					for i, log := range logs {
 						log.process(c.limits[i].key(channel))
@@ -98,7 +97,6 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 				}
 				assert.LessOrEqual(t, took, c.within)
 				assert.Zero(t, refusals(all[0].Server))
-				h.ends(t, all)
 			})
 		}
 	}
@@ -106,17 +104,13 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 
 // pairDeclares returns two managers that share a declared limit of one request a minute, and know the bucket of a
 // route.
-func pairDeclares(t *testing.T, h shared.Source, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
+func pairDeclares(t *testing.T, s shared.Source, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
 	t.Helper()
-	options = append([]buckets.Option{
-		buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
+	a, b = pair(t, s, append([]buckets.Option{
 		buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.Named("one"), buckets.PerMajor()),
-	}, options...)
-	a = started(t, options...)
-	wait(3 * time.Millisecond)
-	b = started(t, options...)
+	}, options...)...)
 	for _, m := range []*buckets.RESTBucketManager{a, b} {
-		discover(t, m, message(1), ample)
+		discoverShared(t, m, message(1), ample)
 		wait(61 * time.Second)
 	}
 	return a, b
@@ -128,7 +122,7 @@ var ample = limited("messages", 100, 99, time.Second)
 // limit has room again.
 func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a, b := pairDeclares(t, newHub(t))
+		a, b := pairDeclares(t, newStore(t))
 		first := rightNow(a, message(1))
 		require.True(t, first.granted())
 		assert.Equal(t, "one", tooLong(t, rightNow(b, message(1))).Declared)
@@ -139,7 +133,8 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 		second := rightNow(b, message(1))
 		require.True(t, second.granted())
 		second.lease.Return()
-		require.True(t, rightNow(a, message(1)).granted(), "the second request was not sent")
+		exchanged()
+		require.True(t, askShared(a, message(1)).granted(), "the second request was not sent")
 	})
 }
 
@@ -147,7 +142,7 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 // used up.
 func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a, _ := pairDeclares(t, byRouteHub{newHub(t)})
+		a, _ := pairDeclares(t, byRoute{newStore(t)})
 		require.True(t, rightNow(a, message(1)).granted())
 		assert.Equal(t, "one", tooLong(t, rightNow(a, message(1))).Declared)
 	})
@@ -156,81 +151,66 @@ func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 // The permit of a request that is cancelled or given back must be available to the other manager.
 func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pairDeclares(t, h)
-		first, cancelled, next := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
+		a, b := pairDeclares(t, newStore(t))
+		first, cancelled, next := askShared(a, message(1)), ask(a, message(1)), askShared(b, message(1))
 		require.True(t, first.granted())
 		cancelled.cancel()
 		first.update(ample)
 		wait(61 * time.Second)
 		require.True(t, next.granted())
 		next.lease.Return()
-		wait(0)
-		discover(t, a, message(1), ample)
-		wait(61 * time.Second)
-		h.ends(t, []*world{{manager: a}, {manager: b}})
+		exchanged()
+		discoverShared(t, a, message(1), ample)
 	})
 }
 
-// During an outage, a request that waits for a shared declared limit must fail with the error of the outage.
+// A request that waits for a shared declared limit must fail with the error of an outage: when its max wait is over, or
+// at once if the policy says so.
 func TestOutageOfSharedDeclaredLimits(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, _ := pairDeclares(t, outageHub{h})
-		first := ask(a, message(1))
-		require.True(t, first.granted())
-		waits := call(buckets.ContextWithMaxWait(background, 2*time.Minute), a, *request(message(1)))
-		require.False(t, waits.done())
-		h.set(func(h *hub) { h.silent = true })
-		_, err := a.TryAcquire(message(1), bot)
-		require.ErrorIs(t, err, errAway)
-		first.update(ample)
-		wait(3 * time.Minute)
-		require.ErrorIs(t, waits.failed(), errAway)
-		h.set(func(h *hub) { h.silent = false })
-		refused := ask(a, message(1))
-		require.True(t, refused.granted())
-		waits = ask(a, message(1))
-		h.set(func(h *hub) { h.err = errAway })
-		require.ErrorIs(t, waits.failed(), errAway)
-		_, err = a.AcquireRequest(background, request(message(1)))
-		require.ErrorIs(t, err, errAway)
-		h.set(func(h *hub) { h.err = nil })
-		refused.update(ample)
-		drained(t, a)
-	})
+	t.Parallel()
+	for policy, after := range map[shared.Outage]time.Duration{shared.OutageWait: 2 * time.Minute, shared.OutageFail: 0} {
+		subtest(t, policy.String(), func(t *testing.T) {
+			s := newStore(t, shared.WithOutage(policy))
+			a, _ := pairDeclares(t, s)
+			first := askShared(a, message(1))
+			require.True(t, first.granted())
+			waits := call(buckets.ContextWithMaxWait(background, 2*time.Minute), a, *request(message(1)))
+			s.outage(true)
+			_, err := a.TryAcquire(message(1), bot)
+			require.ErrorIs(t, err, shared.ErrOutage)
+			first.update(ample)
+			wait(after)
+			require.ErrorIs(t, waits.failed(), shared.ErrOutage)
+			s.outage(false)
+			wait(time.Minute - after)
+			require.True(t, askShared(a, message(1)).granted())
+		})
+	}
 }
 
 // An idle declared limit is evicted. The permits that were used before must still count when a manager uses the limit
 // again.
 func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
-	t.Parallel()
-	for _, lends := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
-			h := newHub(t)
-			h.lends = lends
-			a, b := pairDeclares(t, h, buckets.WithEviction(time.Second, buckets.DefaultExpireAfter))
-			for range 3 {
-				for _, m := range []*buckets.RESTBucketManager{a, b} {
-					discover(t, m, message(1), ample)
-					other := ask(m, message(1))
-					wait(30 * time.Second)
-					require.False(t, other.done())
-					other.cancel()
-					wait(45 * time.Second)
-				}
+	inBubble(t, func(t *testing.T) {
+		a, b := pairDeclares(t, newStore(t), buckets.WithEviction(time.Second, buckets.DefaultExpireAfter))
+		for range 3 {
+			for _, m := range []*buckets.RESTBucketManager{a, b} {
+				discoverShared(t, m, message(1), ample)
+				other := ask(m, message(1))
+				wait(30 * time.Second)
+				require.False(t, other.done())
+				other.cancel()
+				wait(45 * time.Second)
 			}
-			h.ends(t, []*world{{manager: a}, {manager: b}})
-		})
-	}
+		}
+	})
 }
 
 // A request that waits for one declared limit keeps its place in the queue of another limit for two seconds only. Then
 // requests of other managers that do not need the first limit are sent.
 func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pairDeclares(t, h,
+		a, b := pairDeclares(t, newStore(t), buckets.WithMaxRateLimit(3*time.Hour),
 			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Hour, buckets.Named("group"), buckets.PerGroup()))
 		inGroup := func(m *buckets.RESTBucketManager) *caller {
 			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "group"})
@@ -248,39 +228,38 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 		wait(2 * time.Hour)
 		answer(t, waits, ample)
 		wait(2 * time.Minute)
-		h.ends(t, []*world{{manager: a}, {manager: b}})
 	})
 }
 
-// fickleHub is a hub in which the next Take of the bucket with that hash fails, because another manager was faster.
-type fickleHub struct {
-	*hub
+// fickle is a store in which the next Take of the bucket with that hash fails, because another manager was faster.
+type fickle struct {
+	shared.Source
 	hash string
 }
 
 type fickleSession struct {
 	shared.Session
-	hub *fickleHub
+	store *fickle
 }
 
 type fickleBucket struct {
 	shared.Bucket
 	hash    string
-	hub     *fickleHub
+	store   *fickle
 	changed func()
 }
 
-func (h *fickleHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
-	return fickleSession{h.hub.Join(clock, origin), h}
+func (f *fickle) Join(clock clockwork.Clock, origin time.Time) shared.Session {
+	return fickleSession{f.Source.Join(clock, origin), f}
 }
 
 func (s fickleSession) Bucket(key shared.Key, window *ratelimits.Window, changed func()) shared.Bucket {
-	return fickleBucket{s.Session.Bucket(key, window, changed), key.Hash, s.hub, changed}
+	return fickleBucket{s.Session.Bucket(key, window, changed), key.Hash, s.store, changed}
 }
 
 func (b fickleBucket) Take(now time.Duration) (shared.Permit, bool) {
-	if b.hash == b.hub.hash {
-		b.hub.hash = ""
+	if b.hash == b.store.hash {
+		b.store.hash = ""
 		time.AfterFunc(time.Millisecond, b.changed)
 		return nil, false
 	}
@@ -293,16 +272,16 @@ func TestRequestReturnsItsPermitsIfOneIsGone(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"declared:first 5/1m0s", "declared:second 5/1m0s", "messages"} {
 		subtest(t, hash, func(t *testing.T) {
-			h := &fickleHub{hub: newHub(t)}
-			m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
+			s := &fickle{Source: newStore(t)}
+			m := started(t, buckets.WithShared(s), buckets.WithMaxRateLimit(time.Hour),
 				buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("first")),
 				buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("second")))
 			discover(t, m, message(1), ample)
 			wait(61 * time.Second)
-			h.hash = hash
+			s.hash = hash
 			all := asks(m, message(1), 6)
 			wait(10 * time.Millisecond)
-			assert.Empty(t, h.hash)
+			assert.Empty(t, s.hash)
 			assert.Equal(t, 5, granted(t, all))
 			all[5].cancel()
 			for _, c := range all[:5] {

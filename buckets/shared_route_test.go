@@ -2,7 +2,7 @@ package buckets_test
 
 import (
 	"slices"
-	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,79 +16,65 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func (h *hub) probes() int {
-	return h.count(func(h *hub) (n int) {
-		for _, r := range h.routes {
-			n += r.probes
-		}
-		return n
-	})
-}
-
 func TestOneManagerDiscoversARouteForAll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end    func(probe *caller)
 		follow int // how many of b's two requests leave at once
-		probes int
 	}{
-		"found":     {func(c *caller) { c.update(limited("messages", 3, 2, time.Second)) }, 2, 1},
-		"cancelled": {func(c *caller) { c.lease.Return() }, 1, 2},
-		"lost":      {func(c *caller) { c.lease.Release() }, 1, 2},
-		"failed":    {func(c *caller) { c.update(plain(502)) }, 1, 2},
-		"no hash":   {func(c *caller) { c.update(limited("", 3, 2, time.Second)) }, 1, 2},
+		"found":     {func(c *caller) { c.update(limited("messages", 3, 2, time.Second)) }, 2},
+		"cancelled": {func(c *caller) { c.lease.Return() }, 1},
+		"lost":      {func(c *caller) { c.lease.Release() }, 1},
+		"failed":    {func(c *caller) { c.update(plain(502)) }, 1},
+		"no hash":   {func(c *caller) { c.update(limited("", 3, 2, time.Second)) }, 1},
 	} {
 		subtest(t, name, func(t *testing.T) {
-			h := newHub(t)
-			a, b := pair(t, h)
+			a, b := pair(t, newStore(t))
 			probe := ask(a, message(1))
 			require.True(t, probe.granted())
 			theirs := asks(b, message(1), 2)
 			require.Equal(t, 0, granted(t, theirs))
 			c.end(probe)
-			synctest.Wait()
+			exchanged()
 			assert.Equal(t, c.follow, granted(t, theirs))
-			assert.Equal(t, c.probes, h.probes())
-			require.NoError(t, a.Close())
-			require.NoError(t, b.Close())
-			h.empty()
 		})
 	}
 }
 
 func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		h.set(func(h *hub) { h.silent = true })
+		s := patientStore(t)
+		a, b := pair(t, s)
+		s.freeze(true)
 		gone, stays := ask(a, message(1)), ask(b, message(1))
 		gone.cancel()
 		synctest.Wait()
 		require.True(t, gone.done())
-		h.set(func(h *hub) { h.silent = false })
+		s.freeze(false)
 		assert.True(t, stays.granted())
 	})
 }
 
-// Another manager discovers the hash while a probe is in flight. From then on, requests must not wait for the probe.
+// The engine forgets the permission to discover a route while the probe is in flight, so another manager gets it and
+// discovers the hash. From then on, requests must not wait for the probe.
 func TestProbeIsOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		probe := ask(a, message(1))
-		second := ask(a, message(1))
-		h.set(func(h *hub) {
-			for _, r := range h.routes {
-				r.hash = "messages"
+		s := &noisy{store: newStore(t)}
+		a, b := pair(t, s)
+		probe, second := ask(a, message(1)), ask(a, message(1))
+		require.True(t, probe.granted())
+		for _, key := range s.Keys() {
+			if strings.Contains(key, ":d:") {
+				require.True(t, s.Evict(key))
 			}
-		})
-		for _, r := range h.routes {
-			require.Nil(t, r.holder)
 		}
-		require.False(t, second.done(), "the first request is in flight in the same bucket")
-		probe.update(limited("messages", 3, 2, time.Second))
-		require.True(t, second.granted())
-		require.True(t, ask(b, message(1)).granted())
+		discoverShared(t, b, message(1), limited("messages", 3, 2, time.Minute))
+		wait(1100 * time.Millisecond) // until the permission is confirmed
+		s.changed()
+		exchanged()
+		assert.True(t, second.granted(), "there is room in the bucket that the other manager has found")
+		assert.Equal(t, "messages", bucketOf(t, a, "1").Hash)
+		probe.update(limited("messages", 3, 1, time.Minute))
 	})
 }
 
@@ -96,7 +82,7 @@ func TestHoldsReachAllManagers(t *testing.T) {
 	t.Parallel()
 	in429 := func(class ratelimits.Class) func(*testing.T, *buckets.RESTBucketManager) {
 		return func(t *testing.T, m *buckets.RESTBucketManager) {
-			discover(t, m, message(1), inBucket(refused(class, 10*time.Second), "messages", 5, 4, time.Second))
+			discoverShared(t, m, message(1), inBucket(refused(class, 10*time.Second), "messages", 5, 4, time.Second))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -116,9 +102,10 @@ func TestHoldsReachAllManagers(t *testing.T) {
 		}, true},
 	} {
 		subtest(t, name, func(t *testing.T) {
-			_, a, b := sharers(t, 5)
-			discover(t, b, list(1), limited("list", 5, 4, time.Second))
+			a, b := sharers(t, 5)
+			discoverShared(t, b, list(1), limited("list", 5, 4, time.Second))
 			c.hold(t, a)
+			exchanged()
 			assert.Equal(t, !c.other, rightNow(b, list(1)).granted())
 			queued := ask(b, message(1))
 			wait(9 * time.Second)
@@ -132,7 +119,7 @@ func TestHoldsReachAllManagers(t *testing.T) {
 
 func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h, a, b := sharers(t, 5)
+		a, _ := sharers(t, 5)
 		fields := func(names ...string) buckets.Request {
 			return buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return names }}
 		}
@@ -144,19 +131,15 @@ func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
 		fast.lease.Release()
 		wait(5500 * time.Millisecond)
 		answer(t, slow, limited("messages", 5, 4, time.Second))
-		drained(t, a)
-		require.NoError(t, a.Close())
-		require.NoError(t, b.Close())
-		h.empty()
 	})
 }
 
 // A request that waits for a sub-limit must have no place in the shared queue, so that it delays no other request.
 func TestRequestThatWaitsForASubLimitLeavesTheSharedQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		_, a, b := sharers(t, 1)
+		a, b := sharers(t, 1)
 		first, slow := ask(a, message(1)), ask(a, message(1))
-		theirs := ask(b, message(1))
+		theirs := askShared(b, message(1))
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)
 		require.False(t, slow.done())
@@ -166,20 +149,20 @@ func TestRequestThatWaitsForASubLimitLeavesTheSharedQueue(t *testing.T) {
 
 func TestTokensHaveSeparateBucketsInAllProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a, b := pair(t, newHub(t))
+		a, b := pair(t, newStore(t))
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
-			discover(t, m, webhookPost("one"), limited("posts", 5, 0, time.Minute))
+			discoverShared(t, m, webhookPost("one"), limited("posts", 5, 0, time.Minute))
 			assert.False(t, rightNow(m, webhookPost("one")).granted())
-			discover(t, m, webhookPost("two"), limited("posts", 5, 4, time.Second))
+			discoverShared(t, m, webhookPost("two"), limited("posts", 5, 4, time.Second))
 			wait(61 * time.Second)
 		}
 	})
 }
 
-// byRouteHub counts each route separately, as the store for the Spectacles protocol does.
-type byRouteHub struct{ *hub }
+// byRoute counts each route separately, as the store for the Spectacles protocol does.
+type byRoute struct{ shared.Source }
 
-func (byRouteHub) ByRoute() bool { return true }
+func (byRoute) ByRoute() bool { return true }
 
 // The limit that errors of a route name does not apply to the route if its successes name no limit, also in a source
 // that counts each route separately.
@@ -187,12 +170,11 @@ func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"by hash": false, "by route": true} {
 		subtest(t, name, func(t *testing.T) {
-			h := newHub(t)
-			var shared shared.Source = h
+			var s shared.Source = newStore(t)
 			if apart {
-				shared = byRouteHub{h}
+				s = byRoute{s}
 			}
-			m := started(t, buckets.WithShared(shared))
+			m := started(t, buckets.WithShared(s))
 			missing := limited("errors", 5, 0, 30*time.Second)
 			missing.Status = 404
 			wait(time.Millisecond)
@@ -220,8 +202,7 @@ func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 func TestHashOfEachChannelIsKnownToAllProcesses(t *testing.T) {
 	t.Skip("the store keeps one hash for each route, and none for a channel")
 	bubble(t, func(t *testing.T) {
-		h := newHub(t)
-		all := fleet(t, h, 2, one(discordsim.Rule{Quota: discordsim.Fixed(5, 10*time.Second), Vary: byChannel}))
+		all := fleet(t, newStore(t), 2, one(discordsim.Rule{Quota: discordsim.Fixed(5, 10*time.Second), Vary: byChannel}))
 		for channel := range 4 {
 			all[0].post(channel+1, 5)
 		}
@@ -231,14 +212,13 @@ func TestHashOfEachChannelIsKnownToAllProcesses(t *testing.T) {
 		}
 		all[1].finish()
 		refusedNothing(t, all[0])
-		h.ends(t, all)
 	})
 }
 
 // When a sub-limit holds a request again, that request must not delay requests of other processes.
 func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		_, a, b := sharers(t, 2)
+		a, b := sharers(t, 2)
 		name := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }}
 		wait(2 * time.Second)
 		first, second := call(background, a, name), call(background, a, name)
@@ -258,31 +238,29 @@ func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 // UpdateRateLimits must not end a probe, because it reports the response to another request.
 func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
+		a, b := pair(t, newStore(t))
 		probe := ask(a, message(1))
 		require.True(t, probe.granted())
 		theirs := ask(b, message(1))
 		require.False(t, theirs.done())
 		a.UpdateRateLimits(message(1), bot, plain(502))
-		synctest.Wait()
+		exchanged()
 		assert.False(t, theirs.granted(), "the probe is in flight")
 	})
 }
 
-func TestEvictedBucketReturnsItsLoan(t *testing.T) {
+func TestEvictedLimitsReturnTheirLoans(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		h.lends = true
-		a, b := pair(t, h, buckets.WithEviction(time.Second, 3*time.Second))
+		a, b := pair(t, newStore(t), buckets.WithEviction(time.Second, 3*time.Second),
+			buckets.WithLimit(buckets.ForAll(), 5, 2*time.Second))
 		known(t, 2, a)
-		discover(t, a, message(1), limited("messages", 2, 1, time.Second))
-		require.Equal(t, 1, h.lent())
+		discoverShared(t, a, message(1), limited("messages", 2, 1, time.Second))
+		require.Equal(t, 2, a.Stats().Shared.Loans, "of the bucket and the declared limit")
 		wait(10 * time.Second)
-		require.Equal(t, 0, h.lent())
+		require.Zero(t, a.Stats().Shared.Loans)
 		require.Zero(t, a.Stats().Buckets)
 		for _, m := range []*buckets.RESTBucketManager{a, b} { // use the bucket again
-			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+			discoverShared(t, m, message(1), limited("messages", 2, 1, time.Second))
 		}
 	})
 }
@@ -300,24 +278,20 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 		"lost":      {func(c *caller) { c.lease.Release() }, false},
 	} {
 		subtest(t, name, func(t *testing.T) {
-			h, a, b := sharers(t, 2)
-			probe := ask(a, list(1))
-			all := asks(b, message(1), 2)
-			require.Equal(t, 1, granted(t, all))
+			a, b := sharers(t, 2)
+			probe := askShared(a, list(1))
+			discoverShared(t, b, message(1), limited("messages", 2, 1, time.Second))
+			next := askShared(b, message(1))
+			require.True(t, probe.granted() && !next.done())
 			c.end(probe)
-			synctest.Wait()
-			assert.Equal(t, c.free, all[1].granted())
-			all[0].update(limited("messages", 2, 0, time.Second))
+			exchanged()
+			assert.Equal(t, c.free, next.granted())
 			wait(1100 * time.Millisecond)
-			require.True(t, all[1].granted())
-			all[1].lease.Release()
-			h.mu.Lock()
-			for key, b := range h.buckets {
-				for _, u := range b.users {
-					assert.Empty(t, u.flying, "%+v", key)
-				}
-			}
-			h.mu.Unlock()
+			require.True(t, next.granted())
+			next.lease.Release()
+			wait(5 * time.Second)
+			discoverShared(t, a, message(1), limited("messages", 2, 1, time.Second))
+			assert.True(t, askShared(a, message(1)).granted(), "the earlier requests are not in flight any more")
 		})
 	}
 }
@@ -325,8 +299,7 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 // A bucket is not evicted while a request is in flight that may belong to it.
 func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		m := started(t, buckets.WithShared(h))
+		m := started(t, buckets.WithShared(newStore(t)))
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		probe := ask(m, list(1))
 		wait(10 * time.Minute)
@@ -340,26 +313,22 @@ func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 // LiftHolds must not lift the holds of shared buckets, even if a bucket is lent to this process.
 func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
 	t.Parallel()
-	for _, lends := range []bool{false, true} {
-		for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
-			subtest(t, strconv.FormatBool(lends)+" "+class.String(), func(t *testing.T) {
-				h := newHub(t)
-				h.lends = lends
-				m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour))
-				discover(t, m, message(1), roomy)
-				c := ask(m, message(1))
+	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
+		subtest(t, class.String(), func(t *testing.T) {
+			m := started(t, buckets.WithShared(newStore(t)), buckets.WithMaxRateLimit(time.Hour))
+			discover(t, m, message(1), roomy)
+			c := ask(m, message(1))
+			wait(time.Second)
+			answer(t, c, inBucket(refused(class, time.Minute), "messages", 100, 90, time.Second))
+			m.LiftHolds()
+			c = ask(m, message(1))
+			for range 58 {
 				wait(time.Second)
-				answer(t, c, inBucket(refused(class, time.Minute), "messages", 100, 90, time.Second))
-				wait(0)
 				m.LiftHolds()
-				c = ask(m, message(1))
-				wait(time.Second)
-				assert.False(t, c.granted(), "the hold was lifted")
-				for !c.granted() {
-					wait(time.Second)
-				}
-				c.update(roomy)
-			})
-		}
+			}
+			assert.False(t, c.granted(), "the hold was lifted")
+			wait(3 * time.Second)
+			answer(t, c, roomy)
+		})
 	}
 }

@@ -2,10 +2,10 @@ package buckets_test
 
 import (
 	"context"
-	"errors"
+	"iter"
 	"net/http"
+	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,52 +43,10 @@ func refusals(s *discordsim.Server) (n int) {
 	return n
 }
 
-// ends ends all managers and requires that nothing is left of them in the hub.
-func (h *hub) ends(t *testing.T, all []*world) {
-	t.Helper()
-	for _, w := range all {
-		drained(t, w.manager)
-		require.NoError(t, w.manager.Close())
-	}
-	h.empty()
-}
-
-// pair returns two managers that share limits on a hub, without a simulated server.
-func pair(t *testing.T, h *hub, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
-	t.Helper()
-	options = append([]buckets.Option{buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour)}, options...)
-	a = started(t, options...)
-	wait(3 * time.Millisecond)
-	return a, started(t, options...)
-}
-
-// known lets each manager discover the bucket of message(1), and waits until the bucket's window has ended.
-func known(t *testing.T, limit int, managers ...*buckets.RESTBucketManager) {
-	t.Helper()
-	for _, m := range managers {
-		discover(t, m, message(1), limited("messages", limit, limit-1, time.Second))
-		wait(1100 * time.Millisecond)
-	}
-}
-
-// sharers returns two managers that share a hub and know the bucket "messages", which has this limit.
-func sharers(t *testing.T, limit int, options ...buckets.Option) (h *hub, a, b *buckets.RESTBucketManager) {
-	t.Helper()
-	h = newHub(t)
-	a, b = pair(t, h, options...)
-	known(t, limit, a, b)
-	return h, a, b
-}
-
-// rightNow sends a request that must not wait.
-func rightNow(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
-	return call(buckets.ContextWithMaxWait(background, 0), m, *request(route))
-}
-
 func TestCancelledWaitersGiveTheirPlaceBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		_, a, b := sharers(t, 1)
-		first, second, third := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
+		a, b := sharers(t, 1)
+		first, second, third := ask(a, message(1)), askShared(a, message(1)), askShared(b, message(1))
 		require.True(t, first.granted())
 		second.cancel()
 		synctest.Wait()
@@ -97,45 +55,48 @@ func TestCancelledWaitersGiveTheirPlaceBack(t *testing.T) {
 		wait(1100 * time.Millisecond)
 		require.True(t, third.granted())
 		third.lease.Return() // it was not sent
-		assert.True(t, ask(a, message(1)).granted())
+		assert.True(t, askShared(a, message(1)).granted())
 	})
 }
 
 func TestLeasesThatWereNotSentAreGivenBackToAll(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		_, a, b := sharers(t, 2)
-		first, second, third := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
+		a, b := sharers(t, 2)
+		first, second, third := ask(a, message(1)), askShared(a, message(1)), askShared(b, message(1))
 		require.True(t, first.granted() && second.granted())
 		require.False(t, third.done())
 		second.lease.Return()
-		synctest.Wait()
+		exchanged()
 		assert.True(t, third.granted())
 	})
 }
 
 func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h, a, b := sharers(t, 2)
+		s := &noisy{store: patientStore(t)}
+		a, b := pair(t, s)
+		known(t, 2, a, b)
 		lease, err := a.TryAcquire(message(1), bot)
 		require.NoError(t, err)
 		require.True(t, rightNow(b, message(1)).granted())
 		tooLong(t, rightNow(b, message(1)))
 		lease.Update(limited("messages", 2, 0, time.Second))
+		exchanged()
 
-		h.set(func(h *hub) { h.silent = true })
+		s.freeze(true)
 		c := rightNow(a, message(1))
 		wait(400 * time.Millisecond)
-		h.set(func(*hub) {}) // all managers are notified, but nothing has changed for this request
+		s.changed()
 		require.False(t, c.done(), "nobody has answered yet")
-		h.set(func(h *hub) { h.silent = false })
+		s.freeze(false)
 		late := tooLong(t, c)
-		assert.InDelta(t, 0.6, (late.Wait - late.Waited).Seconds(), 0.01)
-		assert.InDelta(t, 0.4, late.Waited.Seconds(), 0.01)
+		assert.InDelta(t, 0.6, (late.Wait - late.Waited).Seconds(), 0.02)
+		assert.InDelta(t, 0.4, late.Waited.Seconds(), 0.02)
 		wait(time.Second)
-		h.set(func(h *hub) { h.silent = true })
+		s.freeze(true)
 		c = rightNow(a, message(1))
 		require.False(t, c.done())
-		h.set(func(h *hub) { h.silent = false })
+		s.freeze(false)
 		require.True(t, c.granted())
 	})
 }
@@ -144,15 +105,55 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 // rejected.
 func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h, a, _ := sharers(t, 2)
-		h.set(func(h *hub) { h.silent = true })
+		s := &noisy{store: patientStore(t)}
+		a, b := pair(t, s)
+		known(t, 2, a, b)
+		s.freeze(true)
 		c := rightNow(a, message(1))
-		wait(999 * time.Millisecond)
-		h.set(func(*hub) {}) // all managers are notified, but nothing has changed for this request
+		wait(990 * time.Millisecond)
+		s.changed()
 		require.False(t, c.done())
-		wait(2 * time.Millisecond)
-		h.set(func(*hub) {})
+		wait(10 * time.Millisecond)
+		s.changed()
 		tooLong(t, c)
+	})
+}
+
+// prompt is a store that answers while the manager reports its waiting requests.
+type prompt struct{ shared.Source }
+
+type promptSession struct{ shared.Session }
+
+type promptBucket struct{ shared.Bucket }
+
+func (p prompt) Join(clock clockwork.Clock, origin time.Time) shared.Session {
+	return promptSession{p.Source.Join(clock, origin)}
+}
+
+func (s promptSession) Bucket(key shared.Key, w *ratelimits.Window, changed func()) shared.Bucket {
+	return promptBucket{s.Session.Bucket(key, w, changed)}
+}
+
+func (b promptBucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
+	b.Bucket.Demand(now, waiting, arrivals)
+	for range 1000 { // no more, because the store may not answer before Demand returns
+		if waiting == 0 || b.Bucket.Predict(now, waiting-1).Certain {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// The answer with a permit comes after the manager has found no permit, and before it judges the request. A request
+// that must not wait must then be granted.
+func TestAnswerThatComesBeforeARequestIsJudged(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		a, b := pair(t, prompt{newStore(t)})
+		known(t, 5, a, b)
+		for _, m := range []*buckets.RESTBucketManager{a, b} { // now the bucket is not lent
+			discoverShared(t, m, message(1), limited("messages", 5, 3, time.Second))
+		}
+		assert.True(t, rightNow(b, message(1)).granted())
 	})
 }
 
@@ -175,17 +176,15 @@ func TestTryAcquireAlwaysComesBack(t *testing.T) {
 			message(1)},
 		"global hold": {5, true, refused(ratelimits.ClassGlobal, time.Minute), message(1)},
 		"edge":        {5, false, refused(ratelimits.ClassEdge, time.Minute), message(1)},
-		"lent":        {1, false, inFlight, message(1)},
+		"used up":     {1, false, inFlight, message(1)},
 	} {
 		subtest(t, name, func(t *testing.T) {
-			h := newHub(t)
-			a, b := pair(t, h)
+			a, b := pair(t, newStore(t))
 			if c.limit > 0 {
 				known(t, c.limit, a, b)
 			}
-			h.set(func(h *hub) { h.lends = name == "lent" })
 			sender := map[bool]*buckets.RESTBucketManager{false: a, true: b}[c.byOther]
-			before := ask(sender, c.route)
+			before := askShared(sender, c.route)
 			require.True(t, before.granted())
 			if c.before.Status != 0 {
 				before.update(c.before)
@@ -199,86 +198,76 @@ func TestTryAcquireAlwaysComesBack(t *testing.T) {
 
 func TestOutagesReachWhoWaitsAndWhoComes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h, a, b := sharers(t, 1)
-		first := ask(a, message(1))
-		waits, probes := ask(a, message(1)), ask(a, list(1))
-		probes2 := ask(b, list(1))
-		require.True(t, first.granted() && probes.granted())
-		h.set(func(h *hub) { h.err = errAway })
-		require.ErrorIs(t, waits.failed(), errAway)
-		require.ErrorIs(t, probes2.failed(), errAway)
-		require.ErrorIs(t, ask(a, message(1)).failed(), errAway)
-		require.ErrorIs(t, ask(b, list(1)).failed(), errAway)
+		s := newStore(t, shared.WithOutage(shared.OutageFail))
+		a, b := pair(t, s)
+		known(t, 1, a, b)
+		first, theirs := askShared(a, message(1)), askShared(b, message(1))
+		probe, waits := askShared(a, list(1)), askShared(b, list(1))
+		require.True(t, first.granted() && probe.granted())
+		s.outage(true)
+		for _, c := range []*caller{theirs, waits, ask(a, message(1)), ask(b, list(1))} {
+			require.ErrorIs(t, c.failed(), shared.ErrOutage)
+		}
 		_, err := b.TryAcquire(message(1), bot)
-		require.ErrorIs(t, err, errAway)
+		require.ErrorIs(t, err, shared.ErrOutage)
 		_, because, err := b.Predict(request(message(1)))
-		require.ErrorIs(t, err, errAway)
+		require.ErrorIs(t, err, shared.ErrOutage)
 		require.Equal(t, buckets.WaitsForOutage, because)
-		h.set(func(h *hub) { h.err = nil })
+		s.outage(false)
 		first.update(limited("messages", 1, 0, time.Second))
-		probes.update(limited("list", 1, 0, time.Second))
+		probe.update(limited("list", 1, 0, time.Second))
 		later := ask(b, message(1))
 		wait(1100 * time.Millisecond)
 		assert.True(t, later.granted())
 	})
 }
 
-func TestNothingIsLeftAfterClose(t *testing.T) {
+func TestManagersThatShareAreClosedAndStartedAgain(t *testing.T) {
 	t.Parallel()
-	for _, lends := range []bool{false, true} {
-		for _, silent := range []bool{false, true} {
-			subtest(t, strconv.FormatBool(lends)+strconv.FormatBool(silent), func(t *testing.T) {
-				h := newHub(t)
-				h.lends = lends
-				a, b := pair(t, h, buckets.WithGlobalLimit(50))
-				known(t, 2, a)
-				h.set(func(h *hub) { h.silent = silent })
-				var callers []*caller
-				for _, m := range []*buckets.RESTBucketManager{a, b} {
-					callers = append(callers, asks(m, message(1), 4)...)
-					callers = append(callers, asks(m, list(1), 3)...)
+	for name, frozen := range map[string]bool{"engine answers": false, "engine does not answer": true} {
+		subtest(t, name, func(t *testing.T) {
+			s := newStore(t)
+			a, b := pair(t, s, buckets.WithGlobalLimit(50))
+			known(t, 2, a)
+			s.freeze(frozen)
+			var callers []*caller
+			for _, m := range []*buckets.RESTBucketManager{a, b} {
+				callers = append(callers, asks(m, message(1), 4)...)
+				callers = append(callers, asks(m, list(1), 3)...)
+			}
+			var all sync.WaitGroup
+			for _, m := range []*buckets.RESTBucketManager{a, b} {
+				all.Go(func() { assert.NoError(t, m.Close()) })
+			}
+			all.Wait()
+			synctest.Wait()
+			for _, c := range callers {
+				require.True(t, c.done())
+				if c.err != nil {
+					require.ErrorIs(t, c.err, buckets.ErrClosed)
+				} else { // leases that end after Close must change nothing
+					c.lease.Update(limited("messages", 2, 1, time.Second))
 				}
-				var all sync.WaitGroup
-				for _, m := range []*buckets.RESTBucketManager{a, b} {
-					all.Go(func() { assert.NoError(t, m.Close()) })
-				}
-				all.Wait()
-				synctest.Wait()
-				for _, c := range callers {
-					require.True(t, c.done())
-					if c.err != nil {
-						require.ErrorIs(t, c.err, buckets.ErrClosed)
-					} else { // leases that end after Close must change nothing
-						c.lease.Update(limited("messages", 2, 1, time.Second))
-					}
-				}
-				h.empty()
-
-				h.set(func(h *hub) { h.silent = false })
-				require.NoError(t, a.Start())
-				require.NoError(t, b.Start())
-				wait(2 * time.Second)
-				known(t, 2, a, b)
-				c := ask(b, message(1))
-				require.True(t, c.granted())
-				c.lease.Release()
-				require.NoError(t, a.Close())
-				require.NoError(t, b.Close())
-				h.empty()
-			})
-		}
+			}
+			s.freeze(false)
+			require.NoError(t, a.Start())
+			require.NoError(t, b.Start())
+			for _, m := range []*buckets.RESTBucketManager{a, b} {
+				c := ask(m, message(1))
+				wait(12 * time.Second)
+				answer(t, c, limited("messages", 2, 1, time.Second))
+			}
+		})
 	}
 }
 
-// The hub names a hash while a session ends. The session's Close waits until the manager has taken in the hash, so the
-// manager's Close must not hold a lock meanwhile that is needed for this.
+// The session's Close waits until the manager has taken in news that come meanwhile. So the manager's Close must not
+// hold a lock meanwhile that is needed for this.
 func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		h.late = true
-		a, _ := pair(t, h)
-		c := asks(a, message(1), 3)
-		require.NoError(t, a.Close())
+		m := started(t, buckets.WithShared(&noisy{store: newStore(t)}))
+		c := asks(m, message(1), 3)
+		require.NoError(t, m.Close())
 		synctest.Wait()
 		require.ErrorIs(t, c[2].failed(), buckets.ErrClosed)
 	})
@@ -288,10 +277,10 @@ func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 // request is cancelled then, requests of other managers must not wait for it.
 func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		_, a, b := sharers(t, 1)
+		a, b := sharers(t, 1)
 		first, usual := ask(a, message(1)), ask(a, message(1))
 		hasty := urgent(a)
-		theirs := ask(b, message(1))
+		theirs := askShared(b, message(1))
 		first.update(limited("messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)
 		require.True(t, hasty.granted())
@@ -305,7 +294,7 @@ func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 
 func TestNilSharesNothing(t *testing.T) {
 	t.Parallel()
-	var none *hub
+	var none *shared.Store
 	for _, option := range []buckets.Option{buckets.WithShared(nil), buckets.WithShared(none)} {
 		m := buckets.NewRESTBucketManager(option)
 		assert.False(t, m.Shares())
@@ -314,72 +303,13 @@ func TestNilSharesNothing(t *testing.T) {
 	}
 }
 
-// countingHub is a hub whose sessions all have the same Stats.
-type countingHub struct{ *hub }
-
-type countingSession struct{ shared.Session }
-
-var ofOneSession = shared.Stats{
-	Calls: map[string]shared.Calls{"swap": {Calls: 1, Errors: 2, Time: 3}},
-	Loans: 4, LoansTaken: 5, LoansReturned: 6, LoansExpired: 7, LoansRecalled: 8,
-	Losses: 9, ClockSteps: 10, Suspensions: 11,
-	Outage: 12, OutageClass: "class", Outages: 13, OutageTime: 14, Quota: 15, QuotaNeed: 16,
-}
-
-func (h countingHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
-	return countingSession{h.hub.Join(clock, origin)}
-}
-
-func (countingSession) Outage() error       { return nil }
-func (countingSession) Stats() shared.Stats { return ofOneSession }
-
-func TestStatsOfEarlierSessionsCount(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithShared(countingHub{newHub(t)}))
-		assert.Equal(t, ofOneSession, m.Stats().Shared)
-		require.NoError(t, m.Close())
-		require.NoError(t, m.Start())
-		assert.Equal(t, shared.Stats{
-			Calls: map[string]shared.Calls{"swap": {Calls: 2, Errors: 4, Time: 6}},
-			Loans: 4, LoansTaken: 10, LoansReturned: 12, LoansExpired: 14, LoansRecalled: 16,
-			Losses: 18, ClockSteps: 20, Suspensions: 22,
-			Outage: 12, OutageClass: "class", Outages: 26, OutageTime: 28, Quota: 15, QuotaNeed: 16,
-		}, m.Stats().Shared)
-	})
-}
-
-var errAway = errors.New("away")
-
-// outageHub is a hub that reports an outage while it is silent, as buckets/shared does.
-type outageHub struct{ *hub }
-
-type outageSession struct {
-	shared.Session
-	hub *hub
-}
-
-func (h outageHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
-	return outageSession{h.hub.Join(clock, origin), h.hub}
-}
-
-func (s outageSession) Outage() error {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	if s.hub.silent {
-		return errAway
-	}
-	return nil
-}
-
-func (s outageSession) Stats() shared.Stats { return shared.Stats{} }
-
 // In an outage no request waits longer than its max wait, also if its route moves to another bucket meanwhile.
 func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 	t.Parallel()
 	for name, moves := range map[string]bool{"stays": false, "moves": true} {
 		subtest(t, name, func(t *testing.T) {
-			h := newHub(t)
-			m := started(t, buckets.WithShared(outageHub{h}))
+			s := newStore(t)
+			m := started(t, buckets.WithShared(s))
 			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 			wait(2 * time.Second)
 			probe := ask(m, list(1))
@@ -387,15 +317,14 @@ func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 			impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(list(1)))
 			require.False(t, impatient.done())
 			wait(time.Second)
-			h.set(func(h *hub) { h.silent = true })
-			wait(time.Second)
+			s.outage(true)
 			if moves {
 				probe.update(limited("messages", 1, 0, time.Second))
 			}
 			wait(10 * time.Second)
 			var tooLong *ratelimits.TooLongError
 			assert.ErrorAs(t, impatient.failed(), &tooLong, "its max wait is 5 s, and it has waited for 12 s")
-			h.set(func(h *hub) { h.silent = false })
+			s.outage(false)
 			impatient.cancel()
 			if !moves {
 				probe.update(limited("messages", 1, 0, time.Second))

@@ -18,13 +18,13 @@ import (
 // snapshot must name that reason, not the outage.
 func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		m := started(t, buckets.WithShared(outageHub{h}))
+		s := newStore(t)
+		m := started(t, buckets.WithShared(s))
 		probe, waiting := ask(m, message(1)), ask(m, message(1))
 		require.True(t, probe.granted() && !waiting.done())
-		h.set(func(h *hub) { h.silent = true })
+		s.outage(true)
 		assert.Equal(t, buckets.WaitsForProbe, snapshot(t, m, buckets.UnknownHash).WaitsFor)
-		h.set(func(h *hub) { h.silent = false })
+		s.outage(false)
 		probe.update(plain(200))
 		require.True(t, waiting.granted())
 	})
@@ -106,13 +106,13 @@ func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 func TestSnapshotShowsNoTokenInAHashThatAnotherProcessFound(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const token = "secret-token"
-		h := newHub(t)
-		a, b := pair(t, h)
+		a, b := pair(t, newStore(t))
 		route := compile(routes.ExecuteWebhook, "5", token)
 		probe, theirs := ask(a, route), ask(b, route)
 		require.True(t, probe.granted())
 		require.False(t, theirs.done())
 		probe.update(limited("webhook:"+token, 5, 4, time.Minute))
+		exchanged()
 		answer(t, theirs, limited("webhook:"+token, 5, 3, time.Minute))
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
 			for s := range m.Buckets() {

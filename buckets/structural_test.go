@@ -190,7 +190,7 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 		}
 	}
 	if c.shared > 0 {
-		options = append(options, buckets.WithShared(newHub(t)))
+		options = append(options, buckets.WithShared(newStore(t)))
 	}
 	var managers []*buckets.RESTBucketManager
 	for range max(c.shared, 1) {

@@ -93,6 +93,20 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 	})
 }
 
+// Another sub-limit is found while all known ones are held for longer. Its requests must leave when its own hold ends.
+func TestHoldOfAHiddenLimitDoesNotLengthenThatOfAnother(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		call(background, m, change("1", "name")).update(renamed)
+		require.True(t, call(background, m, change("1")).granted(), "all sub-limits were looked at")
+		topic := call(background, m, change("1", "topic"))
+		topic.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 100, 80, 15*time.Second))
+		topic.again(m)
+		wait(11 * time.Second)
+		assert.True(t, topic.granted())
+	})
+}
+
 func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(0, 0))

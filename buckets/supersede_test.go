@@ -263,9 +263,9 @@ func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 
 func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		_, a, b := sharers(t, 1)
+		a, b := sharers(t, 1)
 		first, older := ask(a, message(1)), newer(a, "a")
-		wait(5 * time.Millisecond) // in this time the hub gets the arrivals
+		wait(5 * time.Millisecond) // in this time the store gets the arrivals
 		other := ask(b, message(1))
 		wait(5 * time.Millisecond)
 		require.True(t, first.granted())
@@ -282,9 +282,9 @@ func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 // A newer request with a maximum wait of 0 must not supersede a waiting one, even while the store has not answered yet.
 func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, _ := pairDeclares(t, h)
-		h.silent = true
+		s := patientStore(t)
+		a, _ := pairDeclares(t, s)
+		s.freeze(true)
 		older := newer(a, "a")
 		require.False(t, older.done(), "the request waits for the store's answer")
 		var tooLong *ratelimits.TooLongError
@@ -309,6 +309,23 @@ func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 		require.NoError(t, impatient.failed())
 		in(background, "two", "a")
 		assertSuperseded(t, older, false)
+		tooLong(t, impatient)
+	})
+}
+
+// A newer request takes the place of a refused one. A request between the two places whose wait is too long now must be
+// rejected at once.
+func TestOthersBetweenARefusedRequestAndTheNewerOneAreJudgedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		old := newer(m, "a")
+		wait(time.Minute + 2*time.Millisecond)
+		impatient := call(buckets.ContextWithMaxWait(background, 90*time.Second), m, *request(message(1)))
+		newer(m, "a")
+		old.update(usedUp("messages", 1, time.Minute))
+		require.NoError(t, impatient.failed())
+		old.again(m)
+		assertSuperseded(t, old, true)
 		tooLong(t, impatient)
 	})
 }

@@ -435,8 +435,7 @@ func TestErrorsOfAFamilyGoOneAtATimeInAChannel(t *testing.T) {
 
 func TestManagersThatShareDrawNoRefusalAfterErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		all := fleet(t, h, 3, erring(404, 350*time.Millisecond))
+		all := fleet(t, newStore(t), 3, erring(404, 350*time.Millisecond))
 		for range 3 {
 			for _, w := range all {
 				for channel := range 3 {
@@ -448,7 +447,6 @@ func TestManagersThatShareDrawNoRefusalAfterErrors(t *testing.T) {
 			w.finish()
 		}
 		assert.Zero(t, all[0].Report().Refused.Total())
-		h.ends(t, all)
 	})
 }
 

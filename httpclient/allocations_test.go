@@ -17,7 +17,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// deriving is a transport below that answers at once. Like http.Transport, it derives a context from the request's.
+// deriving is a base transport that answers at once. Like http.Transport, it derives a context from that of the
+// request.
 type deriving struct{}
 
 var plenty = http.Header{
@@ -32,8 +33,8 @@ func (deriving) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: plenty, Body: body, Request: r}, nil
 }
 
-// The race detector makes pools drop objects, which then have to be allocated again, so this file is not built with it.
-// The test counts all allocations of the program, so it does not run in parallel with other tests.
+// This file is not built with the race detector, because that makes pools drop objects, which then have to be allocated
+// again. The test does not run in parallel with other tests, because it counts all allocations of the program.
 func TestATransportAllocatesLittle(t *testing.T) {
 	endless := func() (context.Context, context.CancelFunc) { return context.Background(), func() {} }
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ type attempt struct {
 	body    io.ReadCloser // the response's body, as the base transport returned it
 }
 
-// sendAttempt sends the request once. The attempt ends if it makes no progress for the attempt timeout.
+// sendAttempt sends the request once. It ends the attempt if there is no progress for the attempt timeout.
 func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 	a := x.newAttempt(now)
 	response, err := a.send()
@@ -50,7 +50,7 @@ func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 }
 
 // send sends the request. A read of a body that is not in memory may never end, and net/http waits for such a read even
-// after the context has ended. Therefore, for such a body, send stops waiting for net/http when the context ends.
+// after the context has ended. Therefore, with such a body, send stops waiting for net/http when the context ends.
 func (a *attempt) send() (*http.Response, error) {
 	content := a.roundTrip.body.next
 	a.roundTrip.body.next = nil // the base transport closes the body
@@ -59,7 +59,7 @@ func (a *attempt) send() (*http.Response, error) {
 	if content == nil || inMemory(content) || ctx.Done() == nil {
 		return sendBelow(a.roundTrip.base, &a.request)
 	}
-	address := *a.request.URL // copies, because the caller may change both after RoundTrip has returned
+	address := *a.request.URL // copy both, because the caller may change them after RoundTrip has returned
 	a.request.URL, a.request.Header = &address, a.request.Header.Clone()
 	type answer struct {
 		response *http.Response
@@ -81,7 +81,8 @@ func (a *attempt) send() (*http.Response, error) {
 	return got.response, got.err
 }
 
-// sendBelow sends a request through the base transport, and closes a response that comes with an error.
+// sendBelow sends a request through the base transport. If the base returns a response together with an error,
+// sendBelow closes the response and returns only the error.
 func sendBelow(base http.RoundTripper, request *http.Request) (*http.Response, error) {
 	response, err := base.RoundTrip(request)
 	if err != nil && response != nil {
@@ -93,15 +94,15 @@ func sendBelow(base http.RoundTripper, request *http.Request) (*http.Response, e
 	return response, err
 }
 
-// isSwitched reports whether the caller now owns the connection. In that case net/http returns a body that is an
+// isSwitched reports whether the caller of RoundTrip now owns the connection. Such a caller gets a body that is an
 // io.Writer.
 func isSwitched(response *http.Response) bool {
 	_, ok := response.Body.(io.Writer)
 	return ok || response.StatusCode == http.StatusSwitchingProtocols
 }
 
-// newAttempt begins an attempt. The first attempt is part of its roundTrip, but each later one gets new memory, because
-// the base transport may still use the request of an earlier one.
+// newAttempt begins an attempt. The memory of the first attempt is a part of its roundTrip. Each later attempt gets new
+// memory, because the base transport may still use the request of an earlier attempt.
 func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	a := &x.first
 	if x.retry.attempts > 1 {
@@ -114,8 +115,8 @@ func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	return a
 }
 
-// prepare sets the header and the body that are sent. It also sets GetBody, because the base transport gets the body
-// again if a connection turns out to be dead before anything was sent.
+// prepare sets the header and the body that are sent. It also sets GetBody, because the base transport calls GetBody if
+// a connection turns out to be dead before anything was sent.
 func (a *attempt) prepare(content io.ReadCloser) {
 	x := a.roundTrip
 	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
@@ -142,7 +143,7 @@ func (a *attempt) explain(err error) error {
 // timedBody is the body of a response. Each read of it is bounded by the attempt timeout.
 type timedBody attempt
 
-// Format hides the request, and so its credential, from fmt, because callers may print responses.
+// Format hides the request and its credential from package fmt, because callers may print responses.
 func (b *timedBody) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), "body of "+b.roundTrip.route())
 }
@@ -165,8 +166,8 @@ func (b *timedBody) Close() error {
 	return b.body.Close()
 }
 
-// watchUpload makes reads of the request's body count as progress, also if the base transport gets the body from
-// GetBody.
+// watchUpload makes reads of the request's body count as progress, also reads of a body that the base transport gets
+// from GetBody.
 func (a *attempt) watchUpload() {
 	a.request.Body = a.newUpload(a.request.Body)
 	get := a.request.GetBody
@@ -182,9 +183,9 @@ func (a *attempt) watchUpload() {
 	}
 }
 
-// upload is the body of a request whose reads count as progress. It is closed when the context of the attempt ends,
-// because net/http waits for a read that is in progress, and Close ends most such reads, for example a read from a pipe
-// to which nothing is written.
+// upload is the body of a request. Each read of it counts as progress. The body is closed when the context of the
+// attempt ends. Otherwise net/http would wait for a read that is in progress. Close ends most such reads, for example a
+// read from a pipe to which nothing is written.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt
@@ -204,7 +205,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.attempt.transferred(false)
 	}
 	if ctx := u.attempt.request.Context(); err != nil && err != io.EOF && ctx.Err() != nil {
-		err = context.Cause(ctx) // instead of the error of reading a closed body
+		err = context.Cause(ctx) // instead of the error that the body was read after Close
 	}
 	return n, err
 }

@@ -24,7 +24,7 @@ var parents = map[string]func(t *testing.T) context.Context{
 	"with a deadline": func(t *testing.T) context.Context { return within(t, time.Hour) },
 }
 
-// forEachParent runs a test in virtual time once for each of parents.
+// forEachParent runs a test in virtual time, once for each context in parents.
 func forEachParent(t *testing.T, test func(t *testing.T, parent context.Context)) {
 	t.Helper()
 	inBubbles(t, parents, func(t *testing.T, parent func(*testing.T) context.Context) { test(t, parent(t)) })
@@ -41,7 +41,7 @@ func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 	assert.ErrorContains(t, err, timeout.Route)
 }
 
-// silence answers only when the request's context ends.
+// silence returns only when the request's context ends, and then the error of the context.
 func silence(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -51,7 +51,7 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 	type story struct {
 		timeout time.Duration
 		takes   time.Duration
-		after   time.Duration // 0: the request is answered
+		after   time.Duration // when the attempt times out; 0: it gets a response
 	}
 	inBubbles(t, map[string]story{
 		"in time":             {time.Second, 999 * time.Millisecond, 0},
@@ -92,7 +92,7 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 	type story struct {
 		answer   responder
 		deadline time.Duration
-		want     string // "": the body does not arrive
+		want     string // the whole body; "": reading the body fails
 	}
 	inBubbles(t, map[string]story{
 		"in time":                 {answerSlowly(http.StatusOK, "done", time.Second), time.Hour, "done"},
@@ -138,7 +138,7 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 	})
 }
 
-// The context of an attempt must say when it ends and that it has ended, even if the transport below only asks the
+// The context of an attempt must say when it ends and that it has ended, even if the base transport only asks the
 // context for its state, and does not return when the context ends.
 func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
@@ -227,8 +227,8 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 	})
 }
 
-// An error for a deadline must itself have a method Timeout that returns true. url.Error calls Timeout of the error
-// that the transport returns, but not of the errors that it wraps.
+// If a deadline causes an error, the method Timeout of that error itself must return true. url.Error calls Timeout of
+// the error that the transport returns, but not of errors wrapped by that error.
 func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	ok, used := answer(http.StatusOK, ""), usedUp(1, time.Minute)
 	slowly := httpclient.WithAttempts(httpclient.Attempts{Timeout: time.Second})

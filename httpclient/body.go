@@ -15,8 +15,8 @@ import (
 
 // body provides a request's body for each attempt.
 type body struct {
-	get  func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
-	next io.ReadCloser                 // the body of the next attempt; nil if get returns it, or without a body
+	get  func() (io.ReadCloser, error) // nil if there is no body, or if the body can be sent only once
+	next io.ReadCloser                 // the body of the next attempt; nil if there is none, or if get returns it
 	gone bool                          // the body can be sent only once
 
 	measured    bool // whether length, in bytes, is sent as the Content-Length
@@ -24,9 +24,9 @@ type body struct {
 	reservation reservation // of memory for the body
 }
 
-// takeBody takes over the request's body and prepares it for more than one attempt. It uses the request's GetBody, or
-// else reads the body into memory if the body is small enough and the memory budget has room. Otherwise the body can be
-// sent only once.
+// takeBody takes over the request's body and prepares it for more than one attempt. If the request has a GetBody,
+// takeBody uses that. Otherwise it reads the body into memory, if the body is small enough and the memory budget has
+// room. All other bodies can be sent only once.
 func (x *roundTrip) takeBody() error {
 	b, request, limit := &x.body, x.request, x.maxBufferedBody
 	declared := max(request.ContentLength, 0) // 0 if the length is not known
@@ -61,7 +61,7 @@ func (x *roundTrip) takeBody() error {
 	}
 	b.length, b.measured = length, len(request.Trailer) == 0 // net/http sends trailers only after a chunked body
 	b.get = func() (io.ReadCloser, error) {
-		if length == 0 && len(request.Trailer) == 0 { // http.NoBody would drop trailers
+		if length == 0 && len(request.Trailer) == 0 { // net/http sends no trailers after http.NoBody
 			return http.NoBody, nil
 		}
 		return io.NopCloser(bytes.NewReader(kept)), nil
@@ -70,9 +70,8 @@ func (x *roundTrip) takeBody() error {
 }
 
 // awaitBody gets the body of the next attempt. If the body is not in memory, awaitBody waits for its first byte, so
-// that a request does not hold a lease while the source of its body blocks. awaitBody does not read the body of a
-// request that would be rejected at once, because in a proxy the first read tells the client to upload the body
-// (100-continue).
+// that the request does not hold a lease while a read of its body blocks. awaitBody does not read the body of a request
+// that would be rejected at once, because in a proxy the first read tells the client to upload the body (100-continue).
 func (x *roundTrip) awaitBody() error {
 	b := &x.body
 	if b.next == nil && b.get != nil {
@@ -110,13 +109,13 @@ func (x *roundTrip) wouldBeRefused() bool {
 	return err != nil || wait.Check(x.request.Context(), x.ask.Route, predicted, x.maxRateLimit()) != nil
 }
 
-// isStopped reports whether the context of the request has ended, or its credential rests.
+// isStopped reports whether the request's context has ended or its credential rests.
 func (x *roundTrip) isStopped() bool {
 	return x.request.Context().Err() != nil || x.credential.check() != nil
 }
 
-// smallBody is the size, in bytes, of the largest body in memory whose progress is not watched, because the base
-// transport sends it in one or two pieces.
+// smallBody is the largest size, in bytes, of a body in memory whose progress is not watched. The base transport sends
+// such a body in one or two pieces.
 const smallBody = 32 << 10
 
 // sentInOnePiece reports whether a body is in memory and too small to show any progress. Such a body is not wrapped,
@@ -146,7 +145,7 @@ func inMemory(content io.Reader) bool {
 	return false
 }
 
-// repeatable reports whether another attempt can send the same body. It is true if there is no body.
+// repeatable reports whether another attempt can send the same body, or whether there is no body.
 func (b *body) repeatable() bool { return !b.gone }
 
 // close closes a body that was not sent, and ends the reservation.
@@ -159,8 +158,8 @@ func (b *body) close() {
 // maxLooked bounds how many bytes of a request's body are inspected. JSON bodies for Discord are smaller.
 const maxLooked = 1 << 20
 
-// closeSoon closes body if it is not nil. It waits at most briefWait, because Close may block: in a proxy, Close of the
-// body of the client's request reads the rest of that body.
+// closeSoon closes a body that is not nil. It waits for this at most for briefWait, because Close may block: in a
+// proxy, Close of the body of the client's request reads the rest of that body.
 func closeSoon(body io.ReadCloser) {
 	switch {
 	case body == nil:
@@ -174,8 +173,8 @@ func closeSoon(body io.ReadCloser) {
 	}
 }
 
-// look calls read with a new copy of a repeatable body, and returns its results. If the body is not in memory and read
-// does not return within briefWait, ok is false.
+// look calls read with a new copy of a repeatable body, and returns the results of read. If the body is not in memory
+// and read does not return within briefWait, ok is false.
 func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	if b.get == nil {
 		return seen, false

@@ -18,17 +18,17 @@ type memoryBudget struct {
 	used atomic.Int64
 }
 
-// reservation is the part of the budget, in bytes, that one request has taken. It is not safe for concurrent use.
+// reservation is the part of the memoryBudget that one request has taken. It is not safe for concurrent use.
 type reservation struct {
 	of    *memoryBudget
 	taken int64
 }
 
-// take takes most bytes of the budget, or as many as are left, and returns how many it took.
-func (r *reservation) take(most int64) int64 {
+// take takes n bytes of the budget, or all that are left if there are fewer, and returns how many it took.
+func (r *reservation) take(n int64) int64 {
 	for {
 		used := r.of.used.Load()
-		got := min(most, r.of.max-used)
+		got := min(n, r.of.max-used)
 		if got <= 0 {
 			return 0
 		}
@@ -59,8 +59,8 @@ func (r *reservation) giveBack(n int64) {
 // end gives all bytes back to the budget.
 func (r *reservation) end() { r.giveBack(r.taken) }
 
-// endWith ends the reservation when the response's body has been read to its end or closed, because until then the base
-// transport keeps the request.
+// endWith ends the reservation when the response's body has been read to its end or closed. Until then the base
+// transport keeps the request, and thus the request's body.
 func (r *reservation) endWith(response *http.Response) {
 	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
 		return
@@ -90,14 +90,16 @@ func (b *bodyWithEnd) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// firstPiece is how many bytes of memory are reserved at first for a body of unknown length. Most bodies are smaller.
+// firstPiece is how many bytes of memory are first reserved for a body of unknown length. Most bodies are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads up to limit bytes of a body, and one more byte that shows whether the body is longer. It fails if a
-// read fails, the request's context ends, the transport is closed, the credential starts to rest, or no byte arrives
-// for the attempt timeout. whole is false if the body is longer than limit or than the memory that is left. After an
-// error, a body that is not in memory is closed. The close ends a read from a pipe, for example; readWhile does not
-// wait for a read that still blocks. readWhile reserves memory as it reads, unless limit bytes are reserved already.
+// readWhile reads up to limit bytes of a body, and one more byte that shows whether the body is longer. whole is false
+// if the body is longer than limit, or if it needs more memory than the budget has. readWhile reserves memory as it
+// reads, unless limit bytes are reserved already.
+//
+// readWhile fails if a read fails, the request's context ends, the transport is closed, the credential starts to rest,
+// or no byte arrives for the attempt timeout. A body that is not in memory is then closed. This ends, for example, a
+// read from a pipe. If the read still blocks, readWhile does not wait for it.
 func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
 	r := &x.body.reservation
 	if inMemory(body) {
@@ -110,7 +112,7 @@ func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, who
 	defer end(nil)
 	defer context.AfterFunc(x.life, func() { end(buckets.ErrClosed) })()
 	stop := context.AfterFunc(alive, func() { body.Close() })
-	defer stop() // if a read panics
+	defer stop() // for the case that a read panics
 	source := io.Reader(body)
 	if after := x.attempts.Timeout; after > 0 {
 		timer := time.AfterFunc(after, func() { end(x.timeoutError()) })
@@ -154,7 +156,7 @@ func (s *timedSource) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read is readWhile without an end for a read that blocks.
+// read does the same as readWhile, but waits for a read that blocks, and does not close the body.
 func (r *reservation) read(body io.Reader, limit int64) (kept []byte, whole bool, err error) {
 	taken := r.taken > 0
 	size := min(limit, DefaultMaxBufferedBody)

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// tally is a body that adds the bytes read from it to sum, which all bodies of a test share.
+// tally is a body that adds the number of bytes read from it to sum. All bodies of a test share one sum.
 type tally struct {
 	io.Reader
 	sum *atomic.Int64
@@ -34,8 +34,8 @@ func (c tally) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Uploads wait until their route is discovered. The parts of their bodies that are already read stay in memory, and all
-// parts together must not exceed a bound.
+// Uploads wait until the bucket of their route is known. Meanwhile the parts of their bodies that have been read stay
+// in memory. All these parts together must not exceed a bound.
 func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	type story struct {
 		options []httpclient.Option
@@ -110,7 +110,8 @@ func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	assert.ErrorIs(t, second.wait().err, context.Canceled)
 }
 
-// However a request ends, it must give the room of its body back exactly once, so that other bodies can use it.
+// However a request ends, the memory of its body must be given back to the budget exactly once, so that other bodies
+// can use it.
 func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	const bound = 1000
 	full := func() io.Reader { return strings.NewReader(strings.Repeat("a", bound)) }
@@ -164,12 +165,26 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	})
 }
 
+// A body does not fit into the memory that is left, so it is not kept. It must leave the rest to smaller bodies.
+func TestABodyThatDoesNotFitTakesNoRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		limiter := new(gate)
+		limiter.shut.Store(true)
+		transport := newTransport(t, newScript(), allBodies(1000), httpclient.WithLimiter(limiter))
+		r := unreplayable(newMessage(t), io.LimitReader(endless{}, 1001), 1001).WithContext(within(t, time.Minute))
+		large := send(transport, r)
+		synctest.Wait()
+		assertRoom(t, transport, 1000)
+		assert.ErrorIs(t, large.wait().err, context.DeadlineExceeded)
+	})
+}
+
 type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("the body") }
 
-// A body of unknown length that is read into memory must be sent with its length. It would otherwise be chunked, which
-// takes a few more bytes, and some servers refuse chunked uploads.
+// If a body of unknown length is read into memory, it must be sent with a Content-Length. Otherwise net/http would send
+// it in chunks, which takes a few more bytes, and some servers refuse chunked uploads.
 func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	t.Parallel()
 	type received struct {
@@ -209,7 +224,7 @@ func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	}
 }
 
-// The transport below keeps a request, and so its body, until the response has been read. Until then the memory of the
+// The base transport keeps a request, and thus its body, until the response has been read. Until then the memory of the
 // body must count against the bound.
 func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T) {
 	t.Parallel()

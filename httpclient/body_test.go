@@ -130,7 +130,7 @@ func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
 }
 
 // All bodies must be closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
-// transport below closes the request bodies that it gets, and the caller closes the response that it gets.
+// base transport closes the request bodies that it gets, and the caller closes the response that it gets.
 func TestAllBodiesAreClosed(t *testing.T) {
 	ok, user, full := answer(http.StatusOK, "{}"), refuse("user", "1"), usedUp(1, time.Second)
 	subLimit := refusal429(`{"retry_after":1}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
@@ -230,12 +230,12 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		text := &counted{Reader: strings.NewReader("hello")}
 		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
-			assert.Equal(t, 1, text.read, "exactly one byte must be read, to see that the source gives bytes")
+			assert.Equal(t, 1, text.read, "exactly one byte must be read, to see that the body has begun to arrive")
 			defer r.Body.Close()
 			content, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
 			return answer(http.StatusOK, string(content))(r)
-		}), eachBody(-5)) // like 0
+		}), eachBody(-5)) // a negative size has the same effect as 0
 		sent := send(transport, unreplayable(newMessage(t), text, -1))
 		assertStatus(t, http.StatusOK, sent)
 		assert.Equal(t, "hello", sent.body)

@@ -24,7 +24,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	slowBody := discordsim.Fault{Nth: []int{1}, BodyDelay: 5 * time.Second}
 	ban := discordsim.EdgeBan{Until: 5 * time.Second}
 	unlimited := everything(discordsim.Unlimited())
-	taken := func(config discordsim.Config) discordsim.Config { // other clients use the limit at the start
+	taken := func(config discordsim.Config) discordsim.Config { // another client uses the limit at the start
 		config.Foreign = []discordsim.ForeignUse{{
 			Request: discordsim.Request{
 				Method: http.MethodPatch, Path: "/channels/1", Authorization: authorization, Fields: []string{"name"},
@@ -40,7 +40,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	type story struct {
 		config discordsim.Config
 		global int
-		ahead  int // number of requests before it
+		ahead  int // number of requests ahead of the cancelled one
 	}
 	inBubbles(t, map[string]story{
 		"while the route is discovered":            {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},

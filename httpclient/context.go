@@ -9,7 +9,7 @@ import (
 
 // requestConfig holds the options that a context sets for its requests.
 type requestConfig struct {
-	attempts Attempts // zero fields: as the transport's
+	attempts Attempts // a field that is zero does not override the transport's
 	latest   bool
 }
 
@@ -20,27 +20,27 @@ func requestConfigOf(ctx context.Context) requestConfig {
 	return t
 }
 
-// ContextWithLatest lets each request made with the context supersede an older request of the same credential, method
-// and path that still waits, such as an earlier edit of the same message. The newer request takes the place of the
+// ContextWithLatest lets each request made with the context supersede an older request with the same credential, method
+// and path that is still waiting, such as an earlier edit of the same message. The newer request takes the place of the
 // older one in the queue, and the older one fails at once with a *ratelimits.SupersededError. The option adds no wait.
 // Use it for requests of which only the latest content matters, and not for requests that create something. Paths are
 // compared with all their parameters, but without the query.
 //
 // If the older request has already been sent, it is not affected, and the newer request is sent after it. The network
-// may reorder the two, unless buckets.ContextWithOrdered is used as well. If the older request has to be sent again,
-// after a 429 or a failure, it fails with a *ratelimits.SupersededError instead, provided that a newer request waits or
-// was sent. A newer request is not noticed if it began and ended during the pause after a failure of the older one, or
-// while the body of the older one was received, see buckets.Request.Supersedes.
+// may reorder the two, unless buckets.ContextWithOrdered is used as well. After a 429 or a failure, the older request
+// is not sent again if a newer one waits or has been sent. Instead it fails with a *ratelimits.SupersededError. A newer
+// request is not noticed if it began and ended during the pause after a failure of the older one, or while the body of
+// the older one was being read, see buckets.Request.Supersedes.
 //
-// If buckets.ContextWithSupersedes is used, its key is compared instead of the path. A limiter of WithLimiter may
-// ignore both options.
+// If buckets.ContextWithSupersedes is used, the key of that option is compared instead of the path. A limiter of
+// WithLimiter may ignore both options.
 func ContextWithLatest(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.latest = true
 	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 
-// supersedes returns the key by which a request of the route supersedes older ones, empty if it supersedes none.
+// supersedes returns the key of the requests that a new request of the route supersedes, empty if it supersedes none.
 func supersedes(ctx context.Context, route routes.CompiledRoute) string {
 	if key := buckets.OptionsOf(ctx).Supersedes; key != "" || !requestConfigOf(ctx).latest {
 		return key

@@ -36,9 +36,9 @@ func (k CredentialKind) String() string {
 	return names[k]
 }
 
-// CredentialError says that a request was not sent because Discord has refused its credential within the last ten
-// minutes. Further requests with the credential would use up the budget of invalid requests of the IP address, and
-// Discord might revoke the token.
+// CredentialError says that a request was not sent because Discord has refused the request's credential within the last
+// ten minutes. For ten minutes after a refusal, a credential rests, which means that it is not used. Otherwise further
+// requests would use up the IP address's budget of invalid requests, and Discord might revoke the token.
 type CredentialError struct {
 	// Route is the method and template of this request, without parameters.
 	Route string
@@ -46,8 +46,8 @@ type CredentialError struct {
 	Kind CredentialKind
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
-	// Everywhere is true if an Authorization rests for all requests. If it is false, an Authorization rests only on
-	// this route with this channel, guild or webhook. It is always false for the other kinds of credentials.
+	// Everywhere says whether an Authorization rests for all requests, or only for those on this route with this channel,
+	// guild or webhook. It is always false for the other kinds of credentials.
 	Everywhere bool
 	// RetryAfter is how much longer the credential rests. See Transport.ResetCredential and Transport.LiftCredential.
 	RetryAfter time.Duration
@@ -63,15 +63,15 @@ func (e *CredentialError) Error() string {
 }
 
 // RestingCredential is a credential that the transport does not use for some time, because Discord has refused it. If
-// an Authorization rests on several routes, or on one route for several channels, there is a RestingCredential for
-// each.
+// an Authorization rests on several routes, or on one route for several channels, there is a RestingCredential for each
+// route and channel.
 type RestingCredential struct {
 	Kind CredentialKind
-	// Hash identifies the credential. It is a part of a keyed hash of the credential. For an Authorization it is equal
-	// to buckets.LimitSnapshot.Authentication, unless the limiter is not a manager.
+	// Hash is a part of a keyed hash of the credential. It identifies the credential. If the limiter is a manager, the
+	// Hash of an Authorization is equal to buckets.LimitSnapshot.Authentication.
 	Hash string
-	// Route is the method and template of the route on which an Authorization rests. It is "" if the Authorization
-	// rests everywhere, and for tokens in paths.
+	// Route is the method and template of the route on which an Authorization rests. It is "" if the Authorization rests
+	// everywhere, or if the credential is a token in a path.
 	Route string
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
@@ -93,14 +93,14 @@ func (r RestingCredential) MarshalJSON() ([]byte, error) {
 // mostResting bounds how many rests RestingCredentials returns.
 const mostResting = 100
 
-// RestingCredentials returns the rests of credentials that have not ended, the longest first, and at most a hundred of
-// them.
+// RestingCredentials returns the current rests of credentials, the longest first. If there are more than a hundred, it
+// returns only the longest hundred.
 func (t *Transport) RestingCredentials() []RestingCredential {
 	return t.credentials.resting(mostResting)
 }
 
-// LiftCredential lets the credentials with this RestingCredential.Hash be used again at once, on all routes. It returns
-// the number of these credentials. Responses to requests that are in flight now do not make them rest again.
+// LiftCredential ends all rests of the credentials with this RestingCredential.Hash. It returns the number of these
+// credentials. Responses to requests that are in flight now do not make the credentials rest again.
 func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(hash) }
 
 // credential is the credential of one request.
@@ -133,7 +133,7 @@ func (c *credential) shown() string {
 	return "#" + strconv.FormatUint(c.id.hash&0xffffff, 16)
 }
 
-// unproven reports whether a request goes to Discord and its credential has had no success within provenFor.
+// unproven reports whether the request goes to Discord without a credential that has succeeded within provenFor.
 func (c *credential) unproven() bool { return c.ask.Server == "" && !c.proven(c.id) }
 
 // check returns a *CredentialError if the credential rests, nil otherwise.
@@ -149,8 +149,8 @@ func (c *credential) check() error {
 	return &CredentialError{Route: route, Kind: c.id.kind, Status: r.status, Everywhere: everywhere, RetryAfter: left}
 }
 
-// untilStopped returns a context for a wait; endWait must be called after the wait. The context ends with the request's
-// context. It also ends, with a *CredentialError as its cause, when the credential starts to rest for this request.
+// untilStopped returns a context for a wait. Call endWait after the wait. The context ends when the request's context
+// ends, or when the credential starts to rest for this request. In the latter case its cause is a *CredentialError.
 func (c *credential) untilStopped(request context.Context) context.Context {
 	if c.id == (credentialID{}) {
 		return request
@@ -170,8 +170,8 @@ func (c *credential) endWait() {
 	}
 }
 
-// whyStopped returns the *CredentialError that ended a wait with an error. If the wait had no error or another cause,
-// it returns err.
+// whyStopped returns the error of a wait that returned err: the *CredentialError if one ended the context of the wait,
+// otherwise err.
 func whyStopped(waiting context.Context, err error) error {
 	if stopped, ok := context.Cause(waiting).(*CredentialError); ok && err != nil {
 		return stopped
@@ -179,8 +179,8 @@ func whyStopped(waiting context.Context, err error) error {
 	return err
 }
 
-// answered records what a response says about the credential. It does not wait for the body. If it needs the error code
-// in the body, it records the refusal when the code has arrived.
+// answered records what a response says about the credential. It does not wait for the body: if the error code in the
+// body decides, the refusal is recorded when the code has arrived.
 func (c *credential) answered(response *http.Response, at time.Time) {
 	if c.id == (credentialID{}) {
 		return
@@ -213,13 +213,13 @@ func cameByDiscord(header http.Header) bool {
 	return header.Get("Via") != "" && !strings.Contains(strings.ToLower(header.Get("Content-Type")), "html")
 }
 
-// place returns the place in which the credential rests if this request is refused.
+// place returns the place (route and major parameter) in which the credential rests if this request is refused.
 func (c *credential) place() place {
 	if c.id.kind != CredentialAuthorization {
 		return place{}
 	}
 	route := c.ask.Route.Route()
-	switch route { // they differ in their limits, but not in the required permissions
+	switch route { // these routes have limits of their own, but need the same permissions
 	case routes.DeleteYoungMessage, routes.DeleteOldMessage:
 		route = routes.DeleteMessage
 	}
@@ -233,8 +233,8 @@ var public = map[routes.Route]bool{
 	routes.GetGuildWidgetPNG: true,
 }
 
-// proves reports whether a success of the request shows that its credential is valid and worth remembering. Tokens of
-// interactions are not worth that, because each of them is used only for a few requests.
+// proves reports whether a success of the request is remembered, because it proves that the request's credential is
+// valid. A success of an interaction's token is not remembered, because such a token is used only for a few requests.
 func (c *credential) proves() bool {
 	r := c.ask.Route.Route()
 	return c.id.kind == CredentialWebhook || c.id.kind == CredentialAuthorization && r.Name() != "" && !public[r]

@@ -31,7 +31,7 @@ const (
 )
 
 // refusalStory is a request and its response. If stops is true, the response must stop the request's credential, which
-// means that the credential is not used for a time.
+// means that the credential is not used for ten minutes.
 type refusalStory struct {
 	request func(t *testing.T) *http.Request
 	status  int
@@ -232,8 +232,8 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
 }
 
-// net/http sends an Authorization header however its name is capitalized. So the token of each spelling must have its
-// own buckets, global limit and 401s, and must not be sent if the path has a token.
+// net/http sends an Authorization header however its name is capitalized. With each spelling of the name, a token must
+// have its own buckets, global limit and 401s, and must not be sent if the path has a token.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(usedUp(1, time.Minute), usedUp(1, time.Minute), unauthorized, answer(http.StatusOK, "{}"))
@@ -280,7 +280,8 @@ func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 	})
 }
 
-// Many callers close the body of an error unread, or read only a part. The transport must see the whole body even then.
+// Many callers close the body of an error unread, or read only a part of it. Even then, the transport must see the
+// whole body.
 func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 	inBubbles(t, map[string]func(body io.ReadCloser){
 		"not at all":   func(io.ReadCloser) {},
@@ -402,7 +403,7 @@ func TestABodyCountsWhenItIsEncoded(t *testing.T) {
 	}
 }
 
-// If the transport does not know the body's encoding, status and headers must decide. See also
+// If the transport cannot decode the body, the status and the headers must decide. See also
 // TestWhichResponsesStopACredential.
 func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// A queued request whose credential is stopped will never be sent, so it must fail at once.
+// If the credential of a queued request is stopped (not used for ten minutes), the request must fail at once.
 func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	const late = 5 * time.Second
@@ -68,7 +68,8 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	}
 }
 
-// A waiting request whose credential is not stopped must keep its place in the queue and its wait.
+// If the credential of a waiting request is stopped only for other routes, the request must keep its place in the
+// queue.
 func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, responder(func(r *http.Request) (*http.Response, error) {
@@ -87,8 +88,8 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	})
 }
 
-// If a credential is stopped, this must also end the waits of its requests outside the manager: the pause after a
-// failure, and the wait after a 429 if the limiter is not a manager.
+// If a credential is stopped, its requests must not wait any longer outside the manager, either: in the pause after a
+// failure, or after a 429 if the limiter is not a manager.
 func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	inBubbles(t, map[string]responder{
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
@@ -104,7 +105,7 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	})
 }
 
-// The credential is stopped while the request is in flight, so after its failure the transport must not pause.
+// The credential is stopped while the request is in flight. When the request then fails, the transport must not pause.
 func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		failing := answer(http.StatusBadGateway, "", "Retry-After: 16")
@@ -121,6 +122,26 @@ func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 			send(transport, getting(t, "/gateway/bot")))
 		assert.ErrorAs(t, failed.wait().err, new(*httpclient.CredentialError))
 		assert.Equal(t, time.Second, failed.took)
+	})
+}
+
+// A limiter grants a request whose credential has been stopped meanwhile. The request must give its permit back.
+func TestAPermitThatIsGrantedTooLateIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ends := new(turnstile)
+		limiter := limiterFunc(func(_ context.Context, r *buckets.Request) (buckets.Lease, error) {
+			if strings.Contains(r.Route.Route().String(), "/guilds/") {
+				time.Sleep(time.Second)
+				return buckets.NewLease(ends), nil
+			}
+			return buckets.Unlimited{}.AcquireRequest(t.Context(), r)
+		})
+		transport := newTransport(t, responder(unauthorized), httpclient.WithLimiter(limiter))
+		late := send(transport, getting(t, "/guilds/1"))
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+			send(transport, getting(t, "/gateway/bot")))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.CredentialError))
+		assert.Equal(t, []ending{{}}, ends.ended, "not sent")
 	})
 }
 

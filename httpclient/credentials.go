@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// restTime is how long a credential rests after Discord has refused it. Every rest ends, because the refusal may be
-	// due to a missing permission or to an error of Discord.
+	// restTime is how long a credential rests (is not used) after Discord has refused it. No rest is permanent, because
+	// the refusal may be due to a missing permission or to an error of Discord.
 	restTime = 10 * time.Minute
 	// provenFor is how long a credential counts as valid after a success. It is a week, because some bots send requests
 	// on only one day of the week.
 	provenFor = 7 * 24 * time.Hour
-	// maxCredentials bounds how many credentials have a state. maxPlaces bounds in how many places one credential
-	// rests.
+	// maxCredentials bounds how many credentials are remembered. maxPlaces bounds on how many routes, counted separately
+	// for each major parameter, one credential can rest at the same time.
 	maxCredentials = 20_000
 	maxPlaces      = 1_000
 )
@@ -33,14 +33,14 @@ const (
 // never is the time of an event that has not happened.
 const never time.Duration = math.MinInt64
 
-// credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of credentials.
+// credentials remembers which credentials Discord has refused, and which it has accepted. It keeps only their hashes.
 //
 // A credential is proven if a request that needs a credential has succeeded with it within provenFor. All other
 // credentials are unproven.
 //
-// A refused Authorization rests on the route with its major parameter. After refusals on two routes, with no success
-// between them, the Authorization rests everywhere. A refused token in a path rests everywhere. When a credential
-// begins to rest, the waits of all requests that the rest concerns end.
+// An Authorization that was refused rests for requests with the same route and major parameter. After refusals on two
+// routes, with no success between them, the Authorization rests everywhere. A token in a path rests everywhere after
+// one refusal. When a rest begins, all waiting requests to which it applies stop waiting.
 type credentials struct {
 	epoch   time.Time
 	secret  wire.Secret                // from WithStateKey
@@ -59,27 +59,29 @@ type credentialID struct {
 	hash uint64
 }
 
-// place is a route with a major parameter, where an Authorization rests. For tokens in paths it is the zero value.
+// place is a route with a major parameter, on which an Authorization can rest. A token in a path has only one place,
+// the zero value.
 type place struct {
 	route routes.Route
 	major uint64
 }
 
 // credentialState records the outcomes of one credential's requests. The outcomes are ordered by the times at which the
-// requests were sent, counted from the epoch. A refusal does not count if a request that was sent later has succeeded.
+// requests were sent. A refusal does not count if a request that was sent later has succeeded. All times are counted
+// from the epoch.
 type credentialState struct {
 	accepted atomic.Int64 // when the latest successful request was sent, or never
-	doubtful atomic.Bool  // whether the credential may rest or have been refused; if not, mu is not needed
+	doubtful atomic.Bool  // whether the credential may rest or may have been refused; if false, mu is not needed
 	shown    string       // the credential's RestingCredential.Hash, "" until the credential is refused
 
 	refused map[place]rest
 	rests   time.Duration // when the latest rest ends
 
-	latest     time.Duration // when the latest refused request was sent; without meaning if accepted is later
+	latest     time.Duration // when the latest refused request was sent; irrelevant if accepted is later
 	route      routes.Route  // of the latest refused request
-	everywhere rest          // its sent is that of the refused request that was sent first, of those on two routes
+	everywhere rest          // after refusals on two routes; sent is that of the earlier request
 
-	since time.Duration // when the latest reset was; refusals of requests that were sent before are ignored
+	since time.Duration // when the latest reset was; refusals of requests that were sent before it are ignored
 }
 
 // rest is a period in which a credential is not used.
@@ -107,8 +109,8 @@ func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
 	return credentialID{kind, c.key.Load().Sum(text)}
 }
 
-// rest returns a credential's rest in a place, whether this rest applies everywhere, and how long it still lasts, 0 if
-// there is no rest.
+// rest returns the rest of a credential that applies in a place, whether that rest applies everywhere, and how much
+// longer it lasts. If there is no such rest, left is 0.
 func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, left time.Duration) {
 	s, ok := c.known.Load(id)
 	if !ok || !s.doubtful.Load() {
@@ -149,7 +151,7 @@ func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s.settle(c.now())
 }
 
-// raise sets at to the later one of its value and to.
+// raise stores the time to in at, unless at already has a later time.
 func raise(at *atomic.Int64, to time.Duration) {
 	for before := at.Load(); before < int64(to); before = at.Load() {
 		if at.CompareAndSwap(before, int64(to)) {
@@ -158,8 +160,8 @@ func raise(at *atomic.Int64, to time.Duration) {
 	}
 }
 
-// refuse records that Discord refused the credential of a request that was sent at the given time. It ends the waits of
-// all requests that the new rest concerns.
+// refuse records that Discord refused the credential of a request that was sent at the given time. All waiting requests
+// to which the new rest applies stop waiting.
 func (c *credentials) refuse(id credentialID, shown string, p place, status int, sent time.Duration) {
 	s := c.state(id)
 	c.mu.Lock()
@@ -187,7 +189,7 @@ func (s *credentialState) refuse(p place, r rest) {
 	if r.sent <= accepted || p == (place{}) {
 		return
 	}
-	// After a rest everywhere and no success since then, a single refusal begins the rest again.
+	// If there has been no success since the latest rest everywhere, a single refusal makes that rest begin again.
 	again := s.everywhere.until > 0 && s.everywhere.sent > accepted
 	if again || s.latest > accepted && s.route != p.route {
 		s.everywhere = rest{r.status, min(r.sent, s.latest), r.until}
@@ -197,7 +199,7 @@ func (s *credentialState) refuse(p place, r rest) {
 	}
 }
 
-// wake ends the waits of a credential's requests for which check returns an error.
+// wake ends the waits of those requests with the credential for which check returns an error.
 func (c *credentials) wake(id credentialID) {
 	for waiting, stop := range c.waiting.All() {
 		if waiting.id != id {
@@ -209,7 +211,7 @@ func (c *credentials) wake(id credentialID) {
 	}
 }
 
-// settle removes the rests in places when the latest of all rests is over. In that case it also updates doubtful.
+// settle removes the rests in places, and updates doubtful, if all rests are over. Otherwise it does nothing.
 func (s *credentialState) settle(now time.Duration) {
 	if now >= s.rests {
 		clear(s.refused)
@@ -240,8 +242,8 @@ func (c *credentials) resetAll() {
 	}
 }
 
-// resting returns the longest rests of credentials, the longest first, and no more than most of them.
-func (c *credentials) resting(most int) (all []RestingCredential) {
+// resting returns the current rests of credentials, the longest first, and no more than limit of them.
+func (c *credentials) resting(limit int) (all []RestingCredential) {
 	now := c.now()
 	for id, s := range c.known.All() {
 		if s.doubtful.Load() {
@@ -254,7 +256,7 @@ func (c *credentials) resting(most int) (all []RestingCredential) {
 		order := cmp.Compare(b.RetryAfter, a.RetryAfter)
 		return cmp.Or(order, cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Route, b.Route))
 	})
-	return all[:min(len(all), most)]
+	return all[:min(len(all), limit)]
 }
 
 func (s *credentialState) resting(now time.Duration, kind CredentialKind) (all []RestingCredential) {
@@ -269,7 +271,8 @@ func (s *credentialState) resting(now time.Duration, kind CredentialKind) (all [
 	return all
 }
 
-// lift resets the credentials with this RestingCredential.Hash, and returns how many there are.
+// lift ends all rests of the credentials whose RestingCredential.Hash is shown. It returns the number of these
+// credentials.
 func (c *credentials) lift(shown string) (lifted int) {
 	now := c.now()
 	c.mu.Lock()
@@ -283,7 +286,7 @@ func (c *credentials) lift(shown string) (lifted int) {
 	return lifted
 }
 
-// state returns the state of a credential. It adds the state if there is none.
+// state returns the state of a credential. If there is none, it adds one.
 func (c *credentials) state(id credentialID) *credentialState {
 	if s, ok := c.known.Load(id); ok {
 		return s
@@ -299,7 +302,7 @@ func (c *credentials) state(id credentialID) *credentialState {
 	return c.add(id, never)
 }
 
-// add adds the state of a credential. accepted is when its latest successful request was sent.
+// add adds the state of a credential. accepted is when the credential's latest successful request was sent, or never.
 func (c *credentials) add(id credentialID, accepted time.Duration) *credentialState {
 	s := &credentialState{refused: make(map[place]rest), latest: never, since: never}
 	s.accepted.Store(int64(accepted))
@@ -307,8 +310,8 @@ func (c *credentials) add(id credentialID, accepted time.Duration) *credentialSt
 	return s
 }
 
-// makeRoom removes an eighth of the states: at first states without an outcome, then states without a success, then
-// any.
+// makeRoom removes an eighth of the states. It first removes states without an outcome, then states without a success,
+// then any states.
 func (c *credentials) makeRoom() {
 	for least := 1; least <= 3; least++ {
 		for id, s := range c.known.All() {

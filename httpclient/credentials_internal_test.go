@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// asking returns the credential of a request with this Authorization to this path.
+// asking returns the credential of a request to this path with this Authorization.
 func asking(t *testing.T, c *credentials, authorization, method, path string) *credential {
 	t.Helper()
 	route, err := routes.Match(method, path)
@@ -38,8 +38,8 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 	return asking(t, c, "", http.MethodPost, "/webhooks/1/token"+strconv.Itoa(i))
 }
 
-// A process that works with the tokens of many users sees new tokens all the time. The memory for what is known of
-// tokens must be bounded.
+// A process that works with the tokens of many users sees new tokens all the time. The memory for the states of tokens
+// must be bounded.
 func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,6 +98,9 @@ func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 				request := asking(t, c, "Bot a", http.MethodGet, fmt.Sprint("/channels/", j%10))
 				_ = request.check()
 				request.answeredWith(status)
+				if j == 0 {
+					c.resetAll()
+				}
 				if j%50 == 0 {
 					c.reset(c.idOf(CredentialAuthorization, "Bot a"))
 				}

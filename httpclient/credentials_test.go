@@ -36,7 +36,7 @@ func as(r *http.Request, authorization string) *http.Request {
 	return r
 }
 
-// posting returns a message to a channel with the token that these tests refuse.
+// posting returns a request that creates a message in a channel, with the token that these tests refuse.
 func posting(t *testing.T, channel int) *http.Request {
 	t.Helper()
 	path := fmt.Sprintf("/api/v10/channels/%d/messages", channel)
@@ -49,7 +49,7 @@ func getting(t *testing.T, path string) *http.Request {
 	return as(newRequest(t, http.MethodGet, "/api/v10"+path, ""), bad)
 }
 
-// toHook returns a message to a webhook, without an Authorization.
+// toHook returns a request that sends a message to a webhook, without an Authorization.
 func toHook(t *testing.T) *http.Request {
 	t.Helper()
 	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
@@ -70,7 +70,7 @@ func byCredential(status int, body string, bad func(r *http.Request) bool) *scri
 	})
 }
 
-// assertStopped asserts that the request fails without being sent or reaching the limiter.
+// assertStopped asserts that the request fails, and that it reaches neither the limiter nor the base transport.
 func assertStopped(t *testing.T, transport *httpclient.Transport, below *script, r *http.Request,
 	want httpclient.CredentialError) {
 	t.Helper()
@@ -100,7 +100,7 @@ func assertRests(t *testing.T, transport *httpclient.Transport, below *script, r
 	time.Sleep(time.Second)
 }
 
-// lookup calls RoundTrip with a request that must be stopped, and returns its error.
+// lookup calls RoundTrip with a request whose credential must be stopped, and returns the error.
 func lookup(t *testing.T, transport *httpclient.Transport, r *http.Request) *httpclient.CredentialError {
 	t.Helper()
 	return errorAs[*httpclient.CredentialError](t, send(transport, r).wait().err)
@@ -154,7 +154,7 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 		}
 		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
 		assertRests(t, transport, below, elsewhere, stopped)
-		// There was no success since, so one more 401 is enough, even on the route of the latest 401.
+		// There has been no success since then, so one more 401 is enough, even on the route of the latest 401.
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, c.refused[len(c.refused)-1])))
 		below.answers = answers(answer(http.StatusOK, "{}"))
 		for _, authorization := range []string{"Bot replacement", ""} {
@@ -165,8 +165,8 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 	})
 }
 
-// Discord has separate limits for deleting messages of different ages. But 401s to deletions in one channel must not
-// count as 401s on several routes, which would stop the Authorization everywhere.
+// Discord has separate limits for deleting messages of different ages. But 401s to such deletions in one channel must
+// not count as 401s on several routes. That would stop the Authorization everywhere.
 func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		time.Sleep(26 * 365 * 24 * time.Hour) // the bubble's clock starts in 2000, before Discord's first snowflakes
@@ -244,7 +244,7 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	})
 }
 
-// step is one request of a test. Its response has this status, and arrives takes after the request was sent.
+// step is one request of a test. Its response has this status, and arrives when the time in takes has passed.
 type step struct {
 	path   string
 	takes  time.Duration
@@ -322,8 +322,8 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	})
 }
 
-// An Authorization that is stopped in one place is used there again once a request succeeds that was sent after the
-// latest refused one. The order of the responses does not matter.
+// An Authorization is stopped in one place. If a request succeeds that was sent after the latest refused one, the
+// Authorization must be used in that place again. The order of the responses does not matter.
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	const path = "/guilds/1"
 	type story struct {

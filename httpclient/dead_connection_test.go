@@ -111,7 +111,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 			} else { // a request with this method is not repeated
 				assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, first.err)
 			}
-			time.Sleep(time.Millisecond) // meanwhile net/http notices that the connection is closed
+			time.Sleep(time.Millisecond) // so that net/http notices that the connection is closed
 			next := send(transport, http2Request(t, method).WithContext(parent))
 			assertStatus(t, http.StatusOK, next)
 			assert.Less(t, next.took, time.Second)
@@ -142,16 +142,16 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 	})
 }
 
-// A server is slow with one request, whose attempt therefore times out. The timeout must not break other requests on
-// the same connection that make progress or have not waited long.
+// A server responds slowly to one request, and the attempt times out. Other requests on the same connection must not
+// fail because of that if they make progress or have not waited long.
 func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 	type story struct {
 		dial     time.Duration // time to open a connection, which does not count as silence
 		unused   bool          // nothing was sent on the connection before the slow request
 		idle     time.Duration // pause before the first request
 		before   time.Duration // a message is sent this long before the slow request, 0: none
-		after    time.Duration // messages are sent this long after the slow request
-		messages int           // number of messages after the slow request, one each second
+		after    time.Duration // the first message is sent this long after the slow request
+		messages int           // number of messages sent after the slow request, one each second
 		takes    time.Duration // time that the server takes for a message
 		deadline time.Duration // deadline of each message's context, 0: none
 		own      time.Duration // attempt timeout of the slow request, 0: the default
@@ -236,8 +236,8 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	})
 }
 
-// Each request waits only for a short time, and another one follows at once. Their timeouts together must show that the
-// connection is dead.
+// Each request waits only for a short time, and the next one follows at once. Although the connection is always in use,
+// these timeouts must show that it is dead.
 func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
@@ -260,8 +260,8 @@ func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	})
 }
 
-// When a response is closed, net/http tells the server and waits for that write. On a dead connection Close must still
-// return.
+// When a response is closed, net/http tells the server, and waits until it has written that. On a dead connection Close
+// must return nevertheless.
 func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, beginOnly)
@@ -274,7 +274,7 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	})
 }
 
-// forbidden is like the connections that HTTP/3 clients of quic-go pass to httptrace: its Close panics.
+// forbidden is a connection whose Close panics, like those that HTTP/3 clients of quic-go pass to httptrace.
 type forbidden struct{ net.Conn }
 
 func (forbidden) Close() error { panic("connection operation prohibited") }

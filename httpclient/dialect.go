@@ -9,20 +9,21 @@ import (
 )
 
 // Dialect reads what a response says about rate limits: which limit the response is about, whether a limit refused the
-// request (a Class other than ClassOK), and how long the client must wait then. Discord's dialect is
-// ratelimits.ParseResponse. Package dialects has others.
+// request (a Class other than ClassOK), and how long the client must then wait. Discord's dialect is
+// ratelimits.ParseResponse. Package dialects has other dialects.
 //
-// The body is nil in the first call. If the response is a refusal, or may be one because its status is 403 or 429, the
-// transport reads the beginning of the body, at most 64 KiB within 5 s, and calls the Dialect again with these bytes.
-// Then the Response of the second call counts.
+// The transport first calls the Dialect with a nil body. If the response is a refusal, or may be one because its status
+// is 403 or 429, the transport reads the beginning of the body, at most 64 KiB within 5 s, and calls the Dialect again
+// with these bytes. In that case only the result of the second call counts.
 //
 // A Dialect must be safe for concurrent use, and must not change the header or keep the body.
 type Dialect func(status int, header http.Header, body []byte) ratelimits.Response
 
-// WithDialect sets the Dialect that reads the responses of a server of WithHosts or WithAPI. The name of the server is
-// that of WithHosts or WithAPI, in upper or lower case. A refusal that the Dialect finds is handled like a 429,
-// whatever its status: the requests to which it applies wait, and the refused request is sent again. The default, also
-// for nil, is Discord's dialect. The dialect of Discord itself (the server "") cannot be changed.
+// WithDialect sets the Dialect that reads the responses of a server of WithHosts or WithAPI. Use the name that
+// WithHosts or WithAPI gives to the server; upper and lower case are the same. A refusal that the Dialect finds is
+// handled like a 429, whatever its status: the requests to which it applies wait, and the refused request is sent
+// again. Without this option, or with nil, the server has Discord's dialect. The dialect of Discord itself (the server
+// "") cannot be changed.
 func WithDialect(server string, dialect Dialect) Option {
 	return func(s *settings) {
 		if server == "" {
@@ -60,7 +61,7 @@ func (x *roundTrip) parse(response *http.Response, body []byte) ratelimits.Respo
 		return read(response.StatusCode, response.Header, body).Clip()
 	}
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, body)
-	if x.manager == nil || x.manager.Shares() { // other limiters, and limits that processes share, need it
+	if x.manager == nil || x.manager.Shares() { // other limiters and shared limits need the stamp
 		limits.Stamp = ratelimits.ParseStamp(response.Header)
 	}
 	return limits

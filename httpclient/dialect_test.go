@@ -45,8 +45,8 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 	late := func(delay time.Duration) responder {
 		return answerWith(http.StatusForbidden, func() io.ReadCloser { return stall(delay, strings.NewReader(long)) })
 	}
-	// doubtful takes a response with Retry-After for a refusal, unless its body is known and shows a failure of the
-	// server.
+	// doubtful takes a response with Retry-After for a refusal, unless it gets the body and the body shows a failure of
+	// the server.
 	doubtful := func(status int, header http.Header, body []byte) ratelimits.Response {
 		r := ratelimits.Response{Status: status}
 		if header.Get("Retry-After") != "" && (body == nil || string(body) == "busy") {
@@ -64,7 +64,7 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 		status  int // status and body of the response that the caller gets
 		body    string
 		took    time.Duration
-		read    int // number of calls of the dialect; 0: any
+		read    int // number of calls of the dialect; 0: any number
 	}
 	inBubbles(t, map[string]story{
 		"by its headers":               {answer: busyWith(http.StatusTeapot), status: 200, body: "{}", took: wait},

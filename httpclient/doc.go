@@ -11,38 +11,43 @@
 //
 // # Which requests are limited
 //
-// Requests to discord.com, discordapp.com and their subdomains are limited, except those to the media hosts.
-// [WithHosts] adds other hosts: a proxy, a test server, a compatible server. The host is taken from the request's URL.
-// Requests to all other hosts pass unchanged, so that the same client can also download attachments and use other
-// services. A proxy that forwards to Discord shares Discord's limits; for such a proxy, return the server "" in
-// WithHosts. If a proxy is mounted below a path, the part of the path before /api/v10 is ignored.
+// Requests to discord.com, discordapp.com and their subdomains are limited, except requests to the media hosts
+// (routes.IsMediaHost). [WithHosts] adds other hosts, such as a proxy, a test server or a server that is compatible
+// with Discord. The host is taken from the request's URL. Requests to all other hosts pass unchanged, so that the same
+// client can also download attachments and use other services. If a proxy forwards to Discord, its requests count
+// against Discord's limits. For such a proxy, return the server "" in WithHosts. If a proxy is mounted below a path,
+// the part of the path before /api/v10 is ignored.
 //
 // # Other servers
 //
 // A server that is not compatible with Discord needs a [Dialect] of its own ([WithDialect]). The Dialect says which
 // limit a response is about, and whether a limit has refused the request. Package httpclient/dialects has a Dialect for
-// GitHub and one for the IETF's RateLimit header fields. A refusal is handled like a 429, whatever its status.
+// GitHub and one for the IETF's RateLimit header fields. A refusal is handled like a 429, whatever status it has.
 //
 // # Timeouts
 //
-// Leave http.Client.Timeout at 0, because that timeout includes the time in queues. Bound requests by their contexts. A
-// request whose deadline lies before the end of its predicted wait fails at once. The prediction includes the requests
-// ahead in the queue, but no round trips. Therefore no request is rejected that could have been sent in time, but the
-// real wait may be longer, by a round trip for each window. While the first request of a route is in flight, the wait
-// of the route's other requests cannot be predicted. These requests wait for the response, however small the max rate
-// limit is, unless it is 0.
+// Leave http.Client.Timeout at 0, because that timeout includes the time in queues. Bound the time of a request by its
+// context. If the deadline of a request is earlier than the end of its predicted wait, the request fails at once. The
+// prediction includes the requests ahead in the queue, but not the time of their round trips. Therefore a request that
+// could be sent in time is never rejected, but the real wait may be longer, by one round trip for each window.
 //
-// [Attempts].Timeout ends attempts that make no progress. Only the request's context bounds the whole time of an
-// attempt, because a server can prolong the attempt by sending a byte from time to time, and the caller by neither
-// reading nor closing the response.
+// While the first request of a route is in flight, the wait of the route's other requests cannot be predicted. They
+// wait for the response even if the max rate limit is small. If the max rate limit is 0, they are rejected.
+//
+// [Attempts].Timeout ends attempts that make no progress. It does not bound the whole time of an attempt, because a
+// server can prolong the attempt by sending a byte from time to time, and the caller can prolong it by neither reading
+// nor closing the response. Only the request's context bounds that time.
 //
 // # Options for one request
 //
-// The options of a request are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all),
-// [buckets.ContextWithOrdered], [buckets.ContextWithPriority] (the request is sent ahead of others that came to its
-// bucket up to 3 s earlier), [buckets.ContextWithGroup] (groups take turns), [ContextWithLatest] and
-// [buckets.ContextWithSupersedes] (of several waiting requests for the same thing, only the newest is sent),
-// [ContextWithAttempts] (retries, pauses and timeout).
+// The options of a request are values of its context:
+//   - [buckets.ContextWithMaxWait]: the longest wait that is accepted (0: do not wait at all)
+//   - [buckets.ContextWithOrdered]: the requests of a bucket are sent one at a time
+//   - [buckets.ContextWithPriority]: the request is sent ahead of others that came to its bucket up to 3 s earlier
+//   - [buckets.ContextWithGroup]: groups of requests take turns
+//   - [ContextWithLatest] and [buckets.ContextWithSupersedes]: of several waiting requests for the same thing, only the
+//     newest is sent
+//   - [ContextWithAttempts]: retries, pauses and timeout
 //
 // # What a 429 does
 //
@@ -54,28 +59,28 @@
 //	sub-limit  scope user although the bucket has room   requests with the same route, parameters and body fields
 //	user       all other 429s                            the bucket's requests
 //
-// After the wait the request is sent again alone. The other waiting requests follow when that attempt has succeeded.
-// The wait is the retry_after of the body, because the header Retry-After is a rounded copy of it. If the two
-// contradict each other, the longer one counts, except that a longer retry_after does not count if it is in
-// milliseconds or if the response has no scope. While the body is being read, all requests wait to which the 429 may
-// apply according to its headers. After a refusal at the edge (in front of Discord) that does not say when to retry,
-// the request is not sent again, but fails with *[ratelimits.EdgeError].
+// After the wait, the refused request is sent again alone. When it has succeeded, the other waiting requests are sent.
+// The length of the wait is the retry_after in the body, because the header Retry-After is a rounded copy of
+// retry_after. If the two contradict each other, the longer one counts. A longer retry_after does not count, however,
+// if it is in milliseconds or if the response has no scope. Until the body has been read, the headers decide which
+// requests wait: all to which the 429 may apply. If a refusal at the edge (the network in front of Discord) does not
+// say when to retry, the request is not sent again, and fails with *[ratelimits.EdgeError].
 //
-// From the third refusal in a row by the same limit, the wait is at least about 250 ms, and this minimum doubles with
-// each refusal, up to about a minute. A wait of more than a day is reduced to a day. [Transport.LiftHolds] ends all
-// holds except those that processes share. If the wait would exceed the max rate limit, the request fails with a
-// *[ratelimits.TooLongError]. Otherwise only the request's context bounds the number of retries after 429s. If the body
-// can be sent only once (see Bodies), the 429 is returned unchanged.
+// After the third refusal in a row by the same limit, the wait is at least about 250 ms. This minimum doubles with each
+// further refusal, up to about a minute. A wait of more than a day is reduced to a day. [Transport.LiftHolds] ends all
+// these waits (holds) except those that several processes share. If the wait would exceed the max rate limit, the
+// request fails with a *[ratelimits.TooLongError]. Otherwise it is sent again after every 429 until its context ends.
+// If the request's body can be sent only once (see Bodies), the 429 is returned unchanged.
 //
 // # What is retried after a failure
 //
-// Temporary failures are retried: broken connections, attempts without progress, and the statuses 500, 502, 503, 504,
-// 520 to 524 and 529. A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD,
-// OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [Attempts]), and requests that were certainly not
-// sent. With [UnsafeRetries] ([WithAttempts], [ContextWithAttempts]) all other requests are retried, too. Permanent
-// errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose length differs from the
-// Content-Length. Turn off the retries of a library above the transport, because a library that repeats a POST may send
-// a message twice.
+// Temporary failures are broken connections, attempts without progress, and the statuses 500, 502, 503, 504, 520 to 524
+// and 529. After a temporary failure, a request is repeated (retried) if it does no harm when Discord processes it
+// twice: GET, HEAD, OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [Attempts]), and requests that
+// were certainly not sent. With [UnsafeRetries] ([WithAttempts], [ContextWithAttempts]) all other requests are retried,
+// too. Permanent errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose length
+// differs from the Content-Length. Turn off the retries of a library above the transport, because a library that
+// repeats a POST may send a message twice.
 //
 // On HTTP/1.1, which proxies and other servers use, net/http itself repeats a GET when a connection that was kept alive
 // breaks. The server may then count two requests for one attempt. Over HTTP/2, which Discord uses, this does not
@@ -83,24 +88,26 @@
 //
 // # Bodies
 //
-// If a request has no GetBody, its body is read into memory before the request is queued, up to 1 MiB, and is sent with
-// its length. [WithBufferedBodies] sets this bound and one for the memory of all bodies together. A body that is
-// larger, or for which there is no room, can be sent only once, and its request is queued when the first byte of the
-// body has arrived. A body that is not in memory is sent by a separate goroutine. If the source of the body blocks and
-// Close does not end the read, that goroutine stays blocked, but RoundTrip still returns in time.
+// If a request has no GetBody, its body of up to 1 MiB is read into memory before the request is queued, and is sent
+// with a Content-Length. [WithBufferedBodies] sets this bound, and a bound on the memory of all bodies together. If a
+// body is larger, or if there is no room for it, it can be sent only once. Its request is queued when the first byte of
+// the body has arrived. A body that is not in memory is sent by a separate goroutine. If a read of the body blocks, and
+// Close of the body does not end the read, that goroutine stays blocked, but RoundTrip returns in time.
 //
-// The transport reads the body of a 429 (up to 64 KiB, for at most 5 s). It inspects the first 4 KiB of a 401 without
-// the header Via, and of a webhook's 404, as they arrive; therefore Close of such a body may take up to 100 ms. Of all
-// other responses that it returns, the transport reads no body, except that of a 403 if the server has a [Dialect]. If
-// a request sets Accept-Encoding, the body of its response is returned unchanged, and gzip and deflate are decoded only
-// for the inspection.
+// The transport reads the body of a 429, up to 64 KiB, for at most 5 s. If the server has a [Dialect], the transport
+// also reads the body of a 403, and of each response that the Dialect takes for a refusal. The first 4 KiB of a 401
+// without the header Via, and of a webhook's 404, are inspected as they arrive. Therefore Close of such a body may take
+// up to 100 ms. The transport does not read the bodies of other responses that it returns. If a request sets
+// Accept-Encoding, the body of its response is returned unchanged, and gzip and deflate are decoded only for the
+// inspection.
 //
 // # Credentials
 //
 // Requests with different Authorization headers have different buckets. Only keyed hashes of the header are kept, and
 // no log, error, hook or snapshot contains the header. If the path has a token, that token is the credential, and the
 // header is not sent unless its scheme is Basic. A credential that Discord has refused rests for ten minutes, which
-// means that it is not used. Requests with this credential, including those that wait, fail with *[CredentialError]:
+// means that it is not used. All requests with this credential, also those already waiting, fail with
+// *[CredentialError]:
 //
 //	response                                    what rests
 //	401                                         the Authorization on that route, with that channel, guild or webhook
@@ -109,27 +116,28 @@
 //	401 to a request with a token in the path   that token
 //	404 with code 10015 to a webhook's request  that webhook
 //
-// A refusal counts only if it comes from Discord, which means that the response has the header Via and is not HTML, or
-// that it is JSON with a code. Responses of other servers make no credential rest. If a request that was sent after the
-// refused one succeeds, its success ends the rest on its own route (with its channel, guild or webhook) and the rest
-// everywhere. No rest is permanent, and a new process begins without any. A single 401 does not prove that a token is
-// invalid, because some routes answer every bot with 401. A 407 comes from a proxy and does not count.
+// A refusal counts only if it comes from Discord. This is the case if the response has the header Via and is not HTML,
+// or if its body is JSON with a code. Responses of other servers make no credential rest. If a request was sent after
+// the refused one and succeeds, this ends the rest on the route of the successful request (with its channel, guild or
+// webhook) and the rest everywhere. No rest is permanent, and a new process begins without any rest. A single 401 does
+// not prove that a token is invalid, because some routes answer every bot with 401. A 407 comes from a proxy and does
+// not count.
 //
-// All 401s count against the budget of invalid requests. Each credential that has worked within a week has its own
-// share of the budget. All other Authorizations together have one share, and all other tokens in paths together have
-// another ([buckets.Request.Unproven]), so that invented credentials do not use up the shares of real ones.
-// [Transport.ResetCredential] lets an Authorization be used again at once, and [Transport.LiftCredential] a credential
-// that [Transport.RestingCredentials] lists. Redirects from a limited host to another host never carry credentials,
-// cookies or a Referer.
+// All 401s count against the budget of invalid requests ([buckets.WithInvalidBudget]). Each credential that has worked
+// within the last week has its own share of the budget. All other Authorizations together have one share, and all other
+// tokens in paths together have another ([buckets.Request.Unproven]), so that invented credentials do not use up the
+// shares of real ones. [Transport.ResetCredential] ends all rests of an Authorization. [Transport.LiftCredential] ends
+// those of a credential that [Transport.RestingCredentials] lists. Redirects from a limited host to another host never
+// carry credentials, cookies or a Referer.
 //
 // # Errors
 //
-//	*ratelimits.TooLongError     the predicted wait is too long. If it exceeds a deadline, the error also matches
-//	                             context.DeadlineExceeded, and Timeout() is true
+//	*ratelimits.TooLongError     the predicted wait is too long. If it would end after the request's deadline, the error
+//	                             also matches context.DeadlineExceeded, and Timeout() is true
 //	*ratelimits.QueueFullError   the queue is full
 //	*ratelimits.EdgeError        refused in front of Discord, without a time at which to retry
 //	*ratelimits.BudgetError      the budget of invalid requests is used up
-//	*ratelimits.SupersededError  a newer request took its place ([ContextWithLatest])
+//	*ratelimits.SupersededError  a newer request took the place of this one ([ContextWithLatest])
 //	*CredentialError             Discord has refused the credential within the last ten minutes
 //	*AttemptTimeoutError         an attempt made no progress for too long; Timeout() is true
 //	*RetryError                  no response after all retries, or the body can be sent only once; wraps the last
@@ -149,17 +157,18 @@
 //   - A request counts against the global limit for at most two seconds after it was sent. Therefore global 429s are
 //     possible if requests take more than a second to reach Discord.
 //   - Each process counts only its own requests unless [buckets.WithShared] is used. It notices other processes with
-//     the same token only by the header X-RateLimit-Remaining. After a restart, the process does not know what was sent
-//     before, so that 429s are possible in the first seconds, unless package statefile keeps the state
-//     ([Transport.WriteState], [Transport.RestoreState]).
+//     the same token only by the header X-RateLimit-Remaining. After a restart, a process does not know which requests
+//     were sent before, so that 429s are possible in the first seconds. Package statefile prevents this, because it
+//     keeps the state ([Transport.WriteState], [Transport.RestoreState]).
 //   - If the limiter of [WithLimiter] is not a manager, there is no budget of invalid requests, and [Transport.Manager]
 //     returns nil.
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse requests with another
-//     one or none.
+//     User-Agent or none.
 //
 // # Shutdown
 //
-// [Transport.Shutdown] rejects new requests, waits until the earlier requests have ended, and closes the transport.
+// [Transport.Shutdown] rejects new requests, waits until all earlier requests have ended, and then closes the
+// transport.
 //
 // # Metrics
 //
@@ -168,17 +177,17 @@
 //	prometheus.MustRegister(metrics.New(transport.Manager(), transport))
 //
 // Without that package, transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals
-// by reason, lost, evicted, invalid requests) and gauges (waiting, in flight, buckets, routes). Its result can be
-// published with expvar:
+// by reason, lost, evicted, invalid requests) and gauges (waiting, in flight, buckets, routes). Publish the result of
+// Stats with expvar:
 //
 //	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))
 //
-// transport.Manager().Buckets() iterates over snapshots of all buckets, which say why the requests of each bucket wait.
-// transport.Manager().Status() has the buckets with the longest waits, and package status shows them as a page.
+// transport.Manager().Buckets() iterates over snapshots of all buckets, which say why the requests of a bucket wait.
+// transport.Manager().Status() returns the buckets with the longest waits, and package status shows them on a page.
 //
 // Package httpclient/trace records requests for the command "bench tune", which recommends a max rate limit. A Grafana
-// dashboard and alert rules for Prometheus are in httpclient/proxy/monitoring. None of the outputs in this section
-// contains a token. Errors of http.Client can contain one: see [Redact].
+// dashboard and alert rules for Prometheus are in httpclient/proxy/monitoring. Nothing that is described in this
+// section contains a token. Errors of http.Client can contain one, see [Redact].
 //
 // # Trying it without Discord
 //

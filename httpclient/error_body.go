@@ -13,9 +13,9 @@ import (
 // maxExamined bounds how many bytes of an error's body are inspected.
 const maxExamined = 4 << 10
 
-// inspect reads the beginning of the body in another goroutine, and then calls judge there with the code in the body
-// and whether there is one. It does not delay the response. The reader of the response gets the inspected bytes, too.
-// Close of the body waits for the inspected bytes, but at most for briefWait.
+// inspect reads the beginning of the body in another goroutine, which then calls judge with the error code in the body.
+// If the body has no code, ok is false. inspect does not delay the response. The reader of the response gets the
+// inspected bytes, too. Close of the body waits for the inspected bytes, but at most for briefWait.
 func inspect(response *http.Response, judge func(code int, ok bool)) {
 	body := response.Body
 	encoding, known := message.EncodingOf(response.Header)
@@ -32,7 +32,7 @@ func inspect(response *http.Response, judge func(code int, ok bool)) {
 	})}, reading}
 }
 
-// inspectedBody is a body of which the function inspect reads the beginning.
+// inspectedBody is a body whose beginning is read by the function inspect.
 type inspectedBody struct {
 	partlyRead
 	reading *task[head]

@@ -22,13 +22,14 @@ func discord() *discordtest.Server {
 	return discordtest.NewServer(nil, discordtest.Window("*", 1, time.Hour))
 }
 
-// standIn returns an option that sends requests for Discord to the fake server. For Discord itself you need no such
-// option.
+// standIn returns an option that makes the transport send its requests to the fake server. For Discord itself you need
+// no such option.
 func standIn(server *discordtest.Server) httpclient.Option {
 	return httpclient.WithBase(server.Client().Transport)
 }
 
-// Give anything that takes an *http.Client a client with the transport. Its requests then keep to the limits.
+// Put the transport into an http.Client, and give this client to any library that takes one. The requests of the
+// library then keep to the limits.
 func Example() {
 	server := discord()
 	defer server.Close()
@@ -202,9 +203,9 @@ func ExampleRedact() {
 	// true
 }
 
-// A program that only posts to a webhook needs only the transport in its client. The transport obeys a Retry-After even
-// where Discord sends no other headers about limits. Once Discord has said that the webhook is gone, the transport
-// sends nothing to it for ten minutes.
+// A program that only posts to a webhook needs nothing but a client with the transport. The transport obeys a
+// Retry-After even if Discord sends no other headers about limits. After Discord has said that the webhook is gone, the
+// transport sends nothing to it for ten minutes.
 func Example_webhook() {
 	server := discordtest.NewServer(nil,
 		discordtest.Unlimited("execute_webhook"),

@@ -12,17 +12,18 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// permanentFailure reports whether the next attempt would fail with the same error. The error that a host does not
-// exist does not count as permanent, because Discord's hosts exist and resolvers report this error while a network
-// starts. A TLS alert does not count as permanent either, because net/http does not export its type.
+// permanentFailure reports whether the next attempt would fail with the same error. The error "no such host" does not
+// count as permanent, because Discord's hosts exist, and resolvers also return this error while the network is
+// starting. A TLS alert does not count as permanent either, because crypto/tls does not export the type of that error.
 func (x *roundTrip) permanentFailure(err error) bool {
 	return err != nil && (untrusted(err) || misconfigured(err) || x.unsendable(err) || ofWrongLength(err))
 }
 
-// untrusted reports whether the server did not prove its identity, or does not use TLS. No request was sent to it.
+// untrusted reports whether the server has not proved its identity, or does not use TLS. No request has been sent to
+// such a server.
 func untrusted(err error) bool {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return record.Conn != nil // if Conn is not nil, the server does not use TLS; if it is nil, the connection broke
+		return record.Conn != nil // with a Conn, the server does not use TLS; without, the connection broke
 	}
 	return errors.Is(err, http.ErrSchemeMismatch) || // http.Client returns this error instead
 		is[*tls.CertificateVerificationError](err) || is[*tls.ECHRejectionError](err) ||
@@ -44,9 +45,9 @@ func misconfigured(err error) bool {
 		is[*net.ParseError](err) || is[net.UnknownNetworkError](err)
 }
 
-// unsendable reports whether http.Transport rejects the request before it sends anything. The errors of http.Transport
-// have no types, so unsendable makes the same checks. For errors that depend on the scheme (a protocol for it may be
-// registered) or on the protocol of the connection, unsendable reads the text of the error.
+// unsendable reports whether http.Transport rejects the request before it sends anything. These errors of
+// http.Transport have no types, so unsendable makes the same checks as http.Transport. Only the error for an unknown
+// scheme (which may be registered with the http.Transport) and those of HTTP/2 are recognised by their text.
 func (x *roundTrip) unsendable(err error) bool {
 	r := x.request
 	if r.URL == nil || r.URL.Host == "" || x.header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||
@@ -57,7 +58,7 @@ func (x *roundTrip) unsendable(err error) bool {
 		return strings.Contains(err.Error(), "unsupported protocol scheme")
 	}
 	trailer := r.Trailer
-	if !x.body.repeatable() { // the goroutine that reads the body may be setting trailers now
+	if !x.body.repeatable() { // another goroutine may be reading the body and setting trailers
 		trailer = nil
 	}
 	return !isHeader(x.header) || !isHeader(trailer) ||
@@ -87,7 +88,7 @@ func isHeader(header http.Header) bool {
 	return true
 }
 
-// is reports whether an error's tree contains an error of type E.
+// is reports whether the tree of an error contains an error of type E.
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// attempts counts the requests that reach the transport below.
+// attempts counts the requests that reach the base transport.
 func attempts(below http.RoundTripper, count *atomic.Int32) http.RoundTripper {
 	return responder(func(r *http.Request) (*http.Response, error) {
 		count.Add(1)
@@ -86,8 +86,8 @@ func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	})
 }
 
-// net/http refuses to send these requests, with the given texts. The transport must do the same at once, without using
-// a permit.
+// net/http rejects these requests with the given error texts. The transport must then return the error at once, and
+// must not use up a permit.
 func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 	type story struct {
 		change func(*http.Request)
@@ -120,7 +120,7 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 		}
 		assert.EqualValues(t, 3, count.Load())
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		for range 2 { // afterwards the bucket is known and used up
+		for range 2 { // after these requests the bucket is known and used up
 			r := getChannel(t)
 			r.Method = http.MethodPut
 			c.change(r)
@@ -130,8 +130,8 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 	})
 }
 
-// The transport below may have a registered protocol for a scheme other than http and https. Requests with such a
-// scheme must be repeated like others.
+// The base transport may have a registered protocol for a scheme other than http and https. Requests with such a scheme
+// must be repeated like others.
 func TestARequestOfARegisteredSchemeIsRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		registered := newScript(fail(io.ErrUnexpectedEOF), answer(http.StatusOK, "done"))
@@ -190,7 +190,7 @@ func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// follower is a transport below that follows redirects itself.
+// follower is a base transport that follows redirects itself.
 type follower struct{ client *http.Client }
 
 func (f follower) RoundTrip(r *http.Request) (*http.Response, error) { return f.client.Do(r) }
@@ -205,7 +205,7 @@ func TestATransportBelowThatWasRedirectedTooOftenIsNotAskedAgain(t *testing.T) {
 	})
 }
 
-// misfit returns a request whose body never has the length that the request names.
+// misfit returns a request whose body is always longer or shorter than its Content-Length.
 func misfit(t *testing.T, content string, opened *atomic.Int32) *http.Request {
 	t.Helper()
 	r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", ""), strings.NewReader(content), 10)

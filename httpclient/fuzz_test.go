@@ -13,20 +13,20 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// The bits of choice: how the server answers, and which request is sent.
+// These are the bits of choice. They say how the server answers, and which request is sent.
 const (
 	bodyBreaksOff = 1 << iota
 	bodyNeverEnds
 	namesAsWritten // the names of headers are not canonical
-	sentOnce       // the request's body cannot be read again
+	sentOnce       // the request's body can be sent only once
 	toWebhook
 	toInteraction
 	noAttemptTimeout
 	hideAndAuthorize
 )
 
-// FuzzTransportResponse looks for a response that makes a request panic, never end, or leave a body open or a lease
-// held. The first attempts get that response, later ones succeed.
+// FuzzTransportResponse looks for a response after which a request panics, never ends, or leaves a body open or a lease
+// unreleased. The first attempts get that response, later attempts succeed.
 func FuzzTransportResponse(f *testing.F) {
 	for _, status := range []int{0, -1, 101, 200, 202, 204, 304, 401, 403, 404, 429, 500, 503, 529, 999} {
 		f.Add(status, "", []byte(nil), uint8(1), uint8(0))
@@ -56,7 +56,7 @@ func FuzzTransportResponse(f *testing.F) {
 	})
 }
 
-// fuzzedAnswer is a transport below that gives the same response to the first attempts.
+// fuzzedAnswer is a base transport that gives the same response to the first attempts.
 type fuzzedAnswer struct {
 	status    int
 	header    string
@@ -121,7 +121,7 @@ func (a *fuzzedAnswer) check(t *testing.T) {
 		t.Errorf("%d responses, of which %d were closed", opened, closed)
 	}
 	if most := 2 * (a.times + 2); a.sent > most {
-		t.Errorf("sent %d times, although only the first %d attempts do not succeed", a.sent, a.times)
+		t.Errorf("sent %d times, although only the first %d attempts fail", a.sent, a.times)
 	}
 }
 

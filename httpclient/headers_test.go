@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A token that was read from a file may end in a line break. If the path has a token, the Authorization is not sent, so
-// an invalid one must not make the request fail.
+// A token that was read from a file may end in a line break. But if the path has a token, the Authorization is not
+// sent, so an invalid Authorization must not make the request fail.
 func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -95,8 +95,8 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 	}
 }
 
-// In a login, an application redirects to another server. When the browser is redirected back, the application needs
-// its own cookie, so the transport must not remove it.
+// In a login, an application redirects to another server, which redirects back to the application. The application then
+// needs its own cookie, so the transport must not remove it.
 func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 	t.Parallel()
 	for _, login := range []string{"https://login.example", "https://discord.com"} {
@@ -124,8 +124,8 @@ func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 	}
 }
 
-// If the path has a token, the Authorization must not be sent, unless its scheme is Basic. Such a header is for a
-// proxy: http.Client makes it from a name and a password in the URL.
+// If the path has a token, the Authorization must not be sent, unless its scheme is Basic. An Authorization with Basic
+// is for a proxy: http.Client makes it from a name and a password in the URL.
 func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 	const basic = "Basic dXNlcjpwYXNzd29yZA=="
 	type story struct {
@@ -165,9 +165,9 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 
-// The first redirect leads to another host, the second stays there. The secrets were not meant for that host, but
-// http.Client copies the headers of the first request for each redirect, so the transport must remove them again. In
-// many programs' tests, a transport returns redirects that do not name their request.
+// The first redirect leads to another host, and the second one leads from there to the same host. The secrets were not
+// meant for that host. But http.Client copies the headers of the first request for each redirect, so the transport must
+// remove the secrets again. In tests of many programs, a base transport returns redirects whose Request is nil.
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	type story struct {
 		host   string

@@ -16,16 +16,16 @@ import (
 
 // Hooks are functions that are called for each request and each attempt. All are optional. A hook runs on the goroutine
 // that called RoundTrip, with no lock held, and delays its request. It gets the request's context. Waits and holds are
-// reported to the hooks of the manager instead, see buckets.Hooks. Those hooks get contexts with the values of the
-// request's context, which may end as soon as the wait ends.
+// reported to the hooks of the manager instead, see buckets.Hooks. Those hooks get a context with the values of the
+// request's context. That context may end as soon as the wait ends.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
 	// Response is called after each attempt.
 	Response func(context.Context, ResponseEvent)
-	// Done is called once for each request to a limited host, just before RoundTrip returns, also if the request was
-	// not sent. It is not called for a malformed path or method, for options that cannot be used, or for a request that
-	// comes after Close or Shutdown was called.
+	// Done is called once for each request to a limited host, just before RoundTrip returns, even if the request was not
+	// sent. It is not called if the path or method is malformed, if options cannot be used, or if Close or Shutdown was
+	// called before the request came.
 	Done func(context.Context, DoneEvent)
 }
 
@@ -61,7 +61,7 @@ type ResponseEvent struct {
 	Retry RetryReason
 }
 
-// RetryReason says why a request is sent again, which is how its previous attempt ended.
+// RetryReason says why a request is sent again, that is, how its previous attempt ended.
 type RetryReason string
 
 const (
@@ -76,20 +76,20 @@ const (
 type DoneEvent struct {
 	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
-	// TokenHash is a hash of the token in the path, with a random key of this process, or 0 if there is no token.
-	// Requests with different hashes are counted separately by Discord even if their Major is the same, for example
-	// follow-ups to different interactions.
+	// TokenHash is a hash of the token in the path, with a random key of this process. It is 0 if there is no token.
+	// Discord counts requests with different tokens separately, even if their Major is the same. This is so, for example,
+	// for follow-ups to different interactions.
 	TokenHash uint64
 	// Attempts is the number of attempts to send the request, 0 if there was none.
 	Attempts int
 	// Status is the status of the returned response, 0 if there is none. In that case Err is the error that RoundTrip
-	// returns, but without the token in the request's path and its Authorization, see Redact.
+	// returns. Err contains neither the token in the request's path nor its Authorization, see Redact.
 	Status int
 	Err    error
-	// Took is the time from the call of RoundTrip until the outcome. Waited is the part in which the request waited:
-	// for limits, between attempts, and for the caller to supply its body. Sent is the part in which the request was in
-	// flight: in each attempt until the response headers arrived. Sent includes the time in which RoundTrip read the
-	// body of a response, such as that of a 429.
+	// Took is the time from the call of RoundTrip until the outcome. Waited is the part of this time in which the request
+	// waited: for limits, between attempts, and for data of its body. Sent is the part in which the request was in flight:
+	// in each attempt until the headers of the response arrived. Sent includes the time in which RoundTrip read the body
+	// of a response, such as that of a 429.
 	Took, Waited, Sent time.Duration
 }
 
@@ -101,10 +101,9 @@ func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// AddHooks adds hooks to the existing ones. Use it in a package that observes the transport of its caller, as
-// httpclient/metrics does. The new hooks are called only for requests that begin after AddHooks. All hooks are called
-// in the order in which they were added. Hooks cannot be removed. AddHooks does not block, and is safe for concurrent
-// use.
+// AddHooks adds hooks to the existing ones. Use it in a package that observes the transport of its caller, such as
+// httpclient/metrics. The new hooks are called only for requests that begin after AddHooks. All hooks are called in the
+// order in which they were added. Hooks cannot be removed. AddHooks does not block, and is safe for concurrent use.
 func (t *Transport) AddHooks(hooks Hooks) {
 	for {
 		before := t.hooks.Load()
@@ -132,8 +131,8 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 
 // WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts at debug
 // level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See
-// buckets.WithLogger for the attributes, and for how often a line is logged. How many lines the transport omitted is
-// logged together with a later line, or in Close.
+// buckets.WithLogger for the attributes, and for how often a line is logged. The number of omitted lines is logged
+// together with a later line, or by Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
 		s.log = nil
@@ -144,8 +143,8 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// callRequestHook reports an attempt that is about to be sent. asked is when the request asked for its lease. If the
-// hook panics, nothing is sent, and callRequestHook gives the lease back.
+// callRequestHook reports an attempt that is about to be sent. asked is when the request began to wait for its lease.
+// If the hook panics, nothing is sent, and callRequestHook returns the lease.
 func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease) {
 	if x.hooks.Request == nil {
 		return
@@ -245,7 +244,7 @@ func (x *roundTrip) logFailure(
 	x.log.Flush(now, false)
 }
 
-// redacted returns an error without the credential of the request and the secrets in its URL.
+// redacted returns an error from which the request's credential and the secrets in its URL have been removed.
 func (x *roundTrip) redacted(err error) error {
 	return redact.Error(err, redact.Secrets(x.request.URL, x.ask.Authorization)...)
 }

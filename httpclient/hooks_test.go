@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A hook that reports errors in a channel may use the same bucket as the failed request, and must not block.
+// A hook may report errors in a channel, with the same bucket as the failed request. The hook must not block.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -80,7 +80,7 @@ func TestHooksAreToldOfEveryAttemptAndWhyItIsMade(t *testing.T) {
 
 		const route = "GET /channels/{channel_id}/messages"
 		require.Len(t, requests, 5)
-		assert.InDelta(t, 1700*ms, requests[1].Queued, float64(slack), "the hold of a 429 begins with its headers")
+		assert.InDelta(t, 1700*ms, requests[1].Queued, float64(slack), "the hold of a 429 begins when its headers arrive")
 		requests[1].Queued = 0
 		require.ErrorAs(t, responses[3].Err, new(*httpclient.AttemptTimeoutError))
 		responses[3].Err = nil
@@ -128,7 +128,7 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 		}, e)
 		assert.Zero(t, e.Overhead(), "nothing else takes time in virtual time")
 
-		t.Log("# what a hook takes is overhead")
+		t.Log("# the time that a hook takes is overhead")
 		transport.AddHooks(httpclient.Hooks{
 			Request: func(context.Context, httpclient.RequestEvent) { time.Sleep(30 * ms) },
 		})
@@ -139,7 +139,7 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 	})
 }
 
-// A limiter around a manager reports the manager's wait as its own wait, too. Done must count that wait only once.
+// If a limiter wraps a manager, the manager also measures the time of the wait. Done must count that wait only once.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 	inBubbles(t, map[string]func(*buckets.RESTBucketManager) httpclient.Limiter{
 		"a manager":        func(m *buckets.RESTBucketManager) httpclient.Limiter { return m },
@@ -178,7 +178,7 @@ func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 	})
 }
 
-// A panic in a caller's function must reach the caller and leave no permit or body behind.
+// A panic in a caller's function must reach the caller. After it, no permit may be taken and no body may be open.
 func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	refused := http.StatusTooManyRequests
 	type story struct {
@@ -288,7 +288,8 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	})
 }
 
-// One callback to an interaction fails, is slow or is refused. Callbacks to other interactions must not wait for it.
+// One callback to an interaction fails, is slow or is refused. Callbacks to other interactions must not wait for that
+// callback.
 func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 	type story struct {
 		first  responder
@@ -311,7 +312,7 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		for i := range 20 {
 			if i == 10 {
-				time.Sleep(100 * time.Millisecond) // by then the first callback's failure is known
+				time.Sleep(100 * time.Millisecond) // so that the first callback has failed
 			}
 			other := send(transport, newCallback(t, i+1))
 			assertStatus(t, http.StatusOK, other)

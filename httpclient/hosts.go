@@ -13,17 +13,17 @@ import (
 // WithHosts adds limited hosts to those of Discord: a proxy in front of Discord, a test server, a server that is
 // compatible with Discord. The function reports whether a host is limited, and returns the name of the server behind
 // the host. Hosts of one server share all limits and holds; different servers share nothing. The name of Discord itself
-// is "". Return "" for a proxy that only forwards to Discord, and the host for a separate server. Only refusals by
-// Discord make a credential rest.
+// is "". Return "" for a proxy that only forwards to Discord, and the host for a separate server. Only Discord's
+// refusals make a credential rest (see the package comment).
 //
 // Requests to hosts that are not limited are sent unchanged. The function is called for each request, except for
 // requests to hosts of Discord and to hosts of WithAPI. Discord's API is always limited, and its media hosts
-// (routes.IsMediaHost) never are. Nil adds no hosts.
+// (routes.IsMediaHost) are never limited. Nil adds no hosts.
 //
-// The function gets the host of the request's URL, not that of the Host header. The host is in lower case, without a
-// trailing dot, and with the port unless that is the default of the URL's scheme, such as "localhost:8080",
-// "example.com" or "[::1]:8080". A non-ASCII host is passed unchanged. The function must be safe for concurrent use,
-// and should be fast.
+// The function gets the host of the request's URL, not the Host header. The host is in lower case and without a
+// trailing dot. It includes the port unless that is the default port of the URL's scheme. Examples are
+// "localhost:8080", "example.com" or "[::1]:8080". A non-ASCII host is passed unchanged. The function must be safe for
+// concurrent use, and should be fast.
 func WithHosts(server func(host string) (server string, limited bool)) Option {
 	return func(s *settings) { s.hosts.server = server }
 }
@@ -31,8 +31,8 @@ func WithHosts(server func(host string) (server string, limited bool)) Option {
 // WithAPI adds the base URL of another limited API, such as a proxy that is mounted below a path. The host of the base
 // URL is limited like those of WithHosts. The route of a request is determined from the part of its path that follows
 // the path of the base URL. The parameter server names the server behind the API as in WithHosts: "" for Discord,
-// base.Host for a separate server. If several APIs have the same host, the server of the last of these options counts.
-// A nil base, or a base without a host, adds nothing.
+// base.Host for a separate server. If several APIs have the same host, all its requests belong to the server of the
+// last of these options. A nil base, or a base without a host, adds nothing.
 func WithAPI(base *url.URL, server string) Option {
 	return func(s *settings) {
 		if base != nil && hostOf(base) != "" {
@@ -43,7 +43,7 @@ func WithAPI(base *url.URL, server string) Option {
 	}
 }
 
-// hosts finds which hosts are limited: Discord's, those of WithAPI and those of WithHosts.
+// hosts knows which hosts are limited: Discord's, those of WithAPI and those of WithHosts.
 type hosts struct {
 	apis   []api
 	server func(host string) (server string, limited bool) // the function of WithHosts, nil if there is none
@@ -75,8 +75,8 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	return h.server(host)
 }
 
-// belowAPI returns the path of a URL without the path of the API to which the URL belongs. If the URL belongs to
-// several APIs, the API with the longest path counts.
+// belowAPI returns the path of a URL below the path of the API to which the URL belongs. If the URL belongs to several
+// APIs, that with the longest path counts.
 func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
 	rest := path

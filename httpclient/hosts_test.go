@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// to returns the request with the scheme and host of address.
+// to changes the scheme and the host of a request to those of address, and returns the request.
 func to(t *testing.T, address string, r *http.Request) *http.Request {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -36,7 +36,7 @@ func address(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// listener is a limiter that grants all requests at once and records their servers and routes.
+// listener is a limiter that grants all requests at once, and records their servers and routes.
 type listener struct {
 	buckets.Unlimited
 	mu      sync.Mutex
@@ -51,8 +51,8 @@ func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 	return l.Unlimited.AcquireRequest(ctx, r)
 }
 
-// servers sends a request to each address. It returns for each the server whose limits applied, or "-" if the request
-// was not limited.
+// servers sends a request to each address. For each address it returns the server whose limits applied, or "-" if the
+// request was not limited.
 func servers(t *testing.T, addresses []string, options ...httpclient.Option) (got []string) {
 	t.Helper()
 	heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
@@ -130,7 +130,7 @@ func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 	const path = "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"
 	for name, c := range map[string]struct {
 		url  url.URL
-		want string // method and path of the route; empty: no route
+		want string // method and path of the route; empty if there must be no route
 	}{
 		"path":           {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
 		"encoded":        {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},
@@ -202,7 +202,8 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the last option counts")
 }
 
-// An ingress or a gateway may serve a proxy for Discord below a path, which must not be taken for a part of the route.
+// An ingress or a gateway may serve a proxy for Discord below a path. That path must not be taken for a part of the
+// route.
 func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 	t.Parallel()
 	for name, bases := range map[string][]string{
@@ -265,8 +266,9 @@ func TestOnlyTheHostOfTheURLDecidesWhoIsLimited(t *testing.T) {
 	assert.Equal(t, "example.com", below.requests()[3].request.Host)
 }
 
-// Requests to other hosts must have no timeout, because attachments are large and slow, and no retries, because the
-// caller decides about failures. Such a host may accept paths and methods that Discord does not have.
+// Requests to other hosts must have no timeout, because attachments are large and slow. They must not be repeated,
+// because the caller decides what to do after failures. Such a host may accept paths and methods that Discord does not
+// have.
 func TestRequestsToOtherHostsAreNeitherTimedNorRepeatedNorRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "{}"))

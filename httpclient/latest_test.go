@@ -23,7 +23,7 @@ import (
 
 const edited = messages + "/2"
 
-// newEdit returns an edit of a message that supersedes earlier edits of it.
+// newEdit returns a request that edits a message and supersedes earlier edits of the same message.
 func newEdit(t *testing.T, content string) *http.Request {
 	t.Helper()
 	r := newRequest(t, http.MethodPatch, edited, fmt.Sprintf(`{"content":%q}`, content))
@@ -65,8 +65,8 @@ func TestLatestComparesMethodAndPath(t *testing.T) {
 	})
 }
 
-// After a 429 a request waits again. If a newer request supersedes it during that wait, it must not be sent a second
-// time.
+// After a 429 a request waits again. If a newer request supersedes the waiting one, the latter must not be sent a
+// second time.
 func TestARefusedEditIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "5"), answer(http.StatusOK, "{}"))
@@ -80,8 +80,8 @@ func TestARefusedEditIsSuperseded(t *testing.T) {
 	})
 }
 
-// In the pause after a failure a request does not wait in the manager. If a newer request supersedes it meanwhile, it
-// must end with the pause, and must not be sent again.
+// In the pause after a failure, a request does not wait in the manager. If a newer request supersedes it during the
+// pause, the older request must fail at the end of the pause, and must not be sent again.
 func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "<html>", "Retry-After: 3"), answer(http.StatusOK, "{}"))
@@ -99,8 +99,7 @@ func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	})
 }
 
-// If a new edit would supersede a waiting request, it would take that request's place. Predict must take this into
-// account.
+// If a new edit would supersede a waiting request, Predict must predict that the edit takes the place of that request.
 func TestPredictKnowsWhatIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}", limitHeaders(
@@ -132,7 +131,7 @@ func ExampleContextWithLatest() {
 		response, err := client.Do(request)
 		var superseded *ratelimits.SupersededError
 		if errors.As(err, &superseded) {
-			return nil // a newer status is waiting or was sent
+			return nil // a newer status is waiting or has been sent
 		}
 		if err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Limiter decides when requests may be sent. *buckets.RESTBucketManager implements Limiter, and so does
-// buckets.Unlimited, which never waits. Package limitertest tests other implementations, and its example is a small
+// Limiter decides when requests may be sent. *buckets.RESTBucketManager is a Limiter. buckets.Unlimited is another one,
+// which never waits. Package limitertest has tests for other implementations. The example of that package is a small
 // implementation.
 //
 // limitertest.Core tests that a limiter behaves as follows, in this order:
@@ -22,30 +22,33 @@ import (
 //   - Cancelling: when the context of a waiting request ends, its wait ends at once with the error of the context, and
 //     the request no longer takes up any part of a limit.
 //   - Deadlines: a request that can be sent before its deadline is granted.
-//   - Refusals: a 429 holds at least its bucket for RetryAfter. One of ClassGlobal holds all requests of the credential
-//     except those with Route.GlobalExempt. One of ClassEdge holds all requests to the server, also if RetryAfter is
-//     missing. After the hold the requests continue. A shorter hold never replaces a longer one.
-//   - Discovery: on an unknown route one request is sent first. Whatever its outcome, the other requests continue.
+//   - Refusals: after a 429, the requests of its bucket are held (are not sent) for RetryAfter. Requests of other
+//     buckets may be held, too. A 429 of ClassGlobal holds all requests of the credential except those with
+//     Route.GlobalExempt. A 429 of ClassEdge holds all requests to the server, even if RetryAfter is missing. After the
+//     hold, the requests are sent. A shorter hold never replaces a longer one.
+//   - Discovery: on an unknown route, one request is sent first. The other requests follow when it ends, whatever its
+//     outcome is.
 //   - Buckets: a bucket is identified by the request's Server and credential, the response's bucket hash (or, without a
-//     hash, the route) and the route's major parameter. Routes with the same hash share a bucket. Servers share
-//     nothing.
-//   - Failures: server errors, lost requests and late responses neither stop a bucket nor raise its limit.
-//   - Windows: no bucket sends more than its limit allows, whether its window is fixed, sliding or a token bucket,
-//     whatever the round trip, and in whatever order responses arrive.
+//     hash, the route) and the route's major parameter. Routes with the same hash share a bucket. Different servers
+//     share nothing.
+//   - Failures: server errors, lost requests and late responses neither stop a bucket for ever nor raise its limit.
+//   - Windows: no bucket sends more than its limit allows. This is true for fixed windows, sliding windows and token
+//     buckets, however long the round trips are, and in whatever order responses arrive.
 //   - Global limit: with one credential, no more requests are sent per second than the global limit allows.
 //     Interactions do not count.
 //   - Other clients: the limiter obeys a Remaining that is smaller because other clients have sent requests with the
 //     credential.
-//   - Changes: each response may name another hash or another limit than the previous one, and the limiter follows it.
-//   - Memory: nothing is evicted as long as its eviction could cause a 429.
+//   - Changes: if a response names another hash or another limit than the previous response, the limiter uses the new
+//     one.
+//   - Memory: no state is evicted as long as its eviction could cause a 429.
 //   - Close, if the limiter has this method: all waits and all later calls of AcquireRequest end with an error.
 //
 // limitertest.Strict also tests the order of arrival, early rejection, throughput, and that a request waits only for
-// limits that apply to it. buckets.OptionsOf returns the options of a context. A limiter does not have to implement
-// these, nor Request.Supersedes. Only a manager has a budget of invalid requests.
+// limits that apply to it. buckets.OptionsOf returns the options of a context. A limiter may ignore these options, and
+// Request.Supersedes. Only a manager has a budget of invalid requests.
 type Limiter interface {
-	// AcquireRequest waits until the request may be sent, and returns its lease. The transport then sends the request
-	// at once, and always ends the lease. To send the request again, it calls AcquireRequest with the same Request.
+	// AcquireRequest waits until the request may be sent, and returns its lease. The transport then sends the request at
+	// once, and ends the lease in any case. To send the request again, it calls AcquireRequest with the same Request.
 	// AcquireRequest must be safe for concurrent use, and must return when the context ends.
 	AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error)
 }
@@ -55,8 +58,8 @@ var (
 	_ Limiter = buckets.Unlimited{}
 )
 
-// edgeWait returns how long the limiter holds all requests after a refusal at the edge, 0 if the limiter has no method
-// EdgeWait.
+// edgeWait returns how long the limiter still holds all requests after a refusal at the edge. If the limiter has no
+// method EdgeWait, edgeWait returns 0.
 func edgeWait(l Limiter, server string) time.Duration {
 	if e, ok := l.(interface{ EdgeWait(string) time.Duration }); ok {
 		return e.EdgeWait(server)

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// addNonce adds a nonce to a message that has none, if the message's body can be sent more than once and fulfils the
-// conditions of Attempts.Nonce.
+// addNonce adds a nonce to the message in the body, except in the cases in which Attempts.Nonce says that the body is
+// sent unchanged.
 func (b *body) addNonce(request *http.Request) {
 	encoding, known := message.EncodingOf(request.Header)
 	isJSON := message.IsJSON(message.HeaderValue(request.Header, "Content-Type"))

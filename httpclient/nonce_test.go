@@ -27,7 +27,7 @@ func nonceOf(t *testing.T, body string) (nonce string, rest map[string]any) {
 	return nonce, rest
 }
 
-// setting returns a change of a request that sets a header.
+// setting returns a function that sets a header of a request.
 func setting(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
@@ -72,7 +72,7 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 			require.NoError(t, err)
 			text, err := io.ReadAll(again)
 			require.NoError(t, err)
-			assert.Equal(t, a.body, string(text), "GetBody, which net/http uses after a dead connection")
+			assert.Equal(t, a.body, string(text), "GetBody, which net/http calls when a connection is dead")
 		}
 		bodies.assertClosed(t)
 		assert.Equal(t, length, r.ContentLength, "the caller's request must not change")

@@ -18,9 +18,9 @@ const DefaultMaxBufferedBody = 1 << 20
 // unless WithBufferedBodies sets another size.
 const DefaultMaxBufferedTotal = 64 << 20
 
-// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other or cannot be used,
-// and by the error of a request whose ContextWithAttempts cannot be used. ErrOptions is the same error as
-// buckets.ErrOptions.
+// ErrOptions is the error of every request if options of NewTransport exclude each other or cannot be used. It is also
+// the error of a single request whose ContextWithAttempts cannot be used. The returned errors wrap ErrOptions, which is
+// the same error as buckets.ErrOptions.
 var ErrOptions = buckets.ErrOptions
 
 // Option configures a Transport.
@@ -39,12 +39,12 @@ type settings struct {
 // behaviour is the part of the settings that a transport keeps.
 type behaviour struct {
 	hosts               hosts
-	dialects            map[string]Dialect // by serverName; Discord's dialect for a server without an entry
+	dialects            map[string]Dialect // by serverName; a server without an entry has Discord's dialect
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
 	attempts            Attempts
-	log                 *sparselog.Log // nil: nothing is logged
+	log                 *sparselog.Log // nil means that nothing is logged
 }
 
 // conflict returns the error for options that exclude each other, nil if none do.
@@ -72,24 +72,24 @@ func defaults() settings {
 // The copy pings an HTTP/2 connection on which nothing has arrived for 15 s, and closes the connection if no reply
 // arrives within 5 s. A base that you set is used unchanged. For the same pings, set the field HTTP2 of an
 // http.Transport to &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}. Without pings,
-// a dead connection is closed only when an attempt on it times out, or, if other attempts use the connection, too, when
-// nothing was transferred on it for twice the attempt timeout.
+// a dead connection is closed only when an attempt on it times out. If other attempts use the connection at that time,
+// it is closed only if nothing has been transferred on it for twice the attempt timeout.
 func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
 
 // WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both
-// WithMaxRateLimit and buckets.WithMaxRateLimit are used, the later one counts. Zero or less means that no request ever
-// waits. The default is buckets.DefaultMaxRateLimit. WithMaxRateLimit excludes WithLimiter, because a limiter has its
-// own bound: with both options, every request fails with ErrOptions.
+// WithMaxRateLimit and buckets.WithMaxRateLimit are used, the later one counts. With zero or less, requests that would
+// have to wait are rejected. The default is buckets.DefaultMaxRateLimit. WithMaxRateLimit excludes WithLimiter, because
+// a limiter has its own bound. With both options, every request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
 	}
 }
 
-// WithBuckets passes options to the transport's own bucket manager. WithBuckets excludes WithLimiter, with which the
-// transport has no manager of its own: with both options, every request fails with ErrOptions.
+// WithBuckets passes options to the transport's own bucket manager. WithBuckets excludes WithLimiter, because a
+// transport with another limiter has no manager of its own. With both options, every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
 	return func(s *settings) {
 		if len(options) > 0 {
@@ -98,8 +98,8 @@ func WithBuckets(options ...buckets.Option) Option {
 	}
 }
 
-// WithLimiter makes the transport use a limiter that the caller owns. It can be a bucket manager, which the caller
-// starts and closes and which several transports can share, or another Limiter. Nil is ignored.
+// WithLimiter makes the transport use a limiter that the caller owns. The limiter can be a bucket manager or another
+// Limiter. The caller starts and closes it. Several transports can share it. Nil is ignored.
 func WithLimiter(limiter Limiter) Option {
 	return func(s *settings) {
 		if !isNil(limiter) {
@@ -115,15 +115,15 @@ func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }
 
-// WithBufferedBodies sets how many bytes of the bodies of requests without GetBody are kept in memory so that these
+// WithBufferedBodies sets how many bytes of memory may hold the bodies of requests without GetBody, so that these
 // requests can be repeated. The parameter each is the largest size of one body, and total bounds the bodies of all
-// requests together. With zero or less for either, no body is kept. The defaults are DefaultMaxBufferedBody and
+// requests together. If each or total is zero or less, no body is kept. The defaults are DefaultMaxBufferedBody and
 // DefaultMaxBufferedTotal.
 //
 // The total includes the bodies of requests that wait, and of requests whose response has not been read or closed yet.
 // A body that is larger than each, or for which there is no room, is not kept. Its request is neither refused nor
-// delayed, but the body can be sent only once. Therefore a 429 and a 5xx to this request are returned unchanged, and
-// another failure that would be retried is a *RetryError with ErrNotRepeatable.
+// delayed, but the body can be sent only once. Therefore a 429 or a 5xx to this request is returned unchanged. If the
+// request fails in another way that would allow a retry, the error is a *RetryError with ErrNotRepeatable.
 func WithBufferedBodies(each, total int64) Option {
 	return func(s *settings) { s.maxBufferedBody, s.maxBufferedTotal = max(each, 0), max(total, 0) }
 }

@@ -89,8 +89,8 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	}
 }
 
-// Every option has an extreme value, and the first attempt of the request fails. The request must end in time, with a
-// response or an error that says why.
+// Each case sets one option to an extreme value. The first attempt of the request fails. The request must end within a
+// bounded time, with a response or with an error that says why.
 func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	options := map[string]httpclient.Option{
@@ -210,8 +210,8 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	})
 }
 
-// The limiter must get X-RateLimit-Reset, a time by the server's clock. Processes that share a limit compare these
-// times to find the latest response.
+// The limiter must get the value of X-RateLimit-Reset, a time of the server's clock. Processes that share a limit
+// compare these times to find the latest response.
 func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
@@ -297,8 +297,8 @@ func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	assert.Zero(t, errorAs[*ratelimits.EdgeError](t, err).Hold, "the limiter does not know the hold")
 }
 
-// The limiter lets a message wait for a second, in which its credential is refused. Then the limiter grants the
-// request, or goes on waiting until the context ends. In neither case may the message be sent.
+// The limiter lets a message wait for a second. During that second, Discord refuses the message's credential. Then the
+// limiter grants the request, or waits until the context ends. In neither case may the message be sent.
 func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *testing.T) {
 	inBubbles(t, map[string]bool{"leaves": true, "waits": false}, func(t *testing.T, leaves bool) {
 		below := newScript(unauthorized)

@@ -13,34 +13,34 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/wait"
 )
 
-// Prediction is the result of Transport.Predict. String returns it as a sentence. It contains no token.
+// Prediction is the result of Transport.Predict. It contains no token.
 type Prediction struct {
-	// Route is the method and template. It is empty if the request's host is not limited, or if Err says that the
-	// request has no valid route or the transport cannot be used.
+	// Route is the method and template. It is empty if the request's host is not limited, or if Err says that the request
+	// has no valid route or that the transport cannot be used.
 	Route string
 	// Wait is how long the request would wait. It is 0 if the request would be sent at once, or if the wait cannot be
 	// predicted.
 	Wait time.Duration
 	// Reason is what the request would wait for, buckets.WaitsForNothing if it would be sent at once.
 	Reason buckets.WaitsFor
-	// Err is the error with which the request would be rejected at once, nil if it would not be rejected. A
-	// *ratelimits.TooLongError in Err does not name the limit, unlike that of a real request.
+	// Err is the error with which the request would be rejected at once, nil if it would not be rejected. Unlike the error
+	// of a real request, a *ratelimits.TooLongError in Err does not name the limit.
 	Err error
-	// Hint says what may be wrong with the request or why there is no prediction. It is empty if there is nothing to
-	// say.
+	// Hint says what may be wrong with the request or why there is no prediction. It is empty if nothing is wrong.
 	Hint string
 }
 
 var errNoURL = errors.New("httpclient: the request has no URL")
 
 // Predict returns how long the request would wait if it were made now, and why, without sending it. The prediction
-// includes the requests that already wait, but a later request with priority may still be sent before this one. Predict
-// applies the max rate limit, the request's max wait and the deadline of its context, but not the bounds of queues.
+// takes all waiting requests into account. But if a request with priority arrives later, it may be sent before this
+// one. Predict applies the max rate limit, and the max wait and deadline of the request's context. It does not apply
+// the bounds on the lengths of queues.
 //
 // Predict neither changes the request nor closes its body. It takes limits on fields of the body into account only if
 // the request has a GetBody. If GetBody returns a body that is not in memory, Predict may block for a few tenths of a
-// second. Otherwise it does not block. With a limiter of WithLimiter there is a prediction only if the limiter has a
-// method like Predict of buckets.RESTBucketManager.
+// second. Otherwise Predict does not block. With a limiter of WithLimiter there is a prediction only if the limiter has
+// a method like Predict of buckets.RESTBucketManager.
 func (t *Transport) Predict(request *http.Request) Prediction {
 	if t.invalid != nil {
 		return Prediction{Err: t.invalid}
@@ -86,7 +86,7 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 	return p
 }
 
-// hint returns what may be wrong with the request's Authorization, "" if no problem is known.
+// hint says what may be wrong with the request's Authorization. It is "" if no problem is known.
 func (x *roundTrip) hint() string {
 	authorization := x.ask.Authorization
 	if x.ask.Server == "" && authorization != "" && !strings.Contains(authorization, " ") {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// progress ends the context of an attempt when the caller has waited for the attempt timeout and no bytes have been
-// transferred in that time.
+// progress ends the context of an attempt when the caller has waited as long as the attempt timeout, and no bytes were
+// transferred in this time.
 //
-// The caller waits for the headers of the response, then in each read of the response's body, and in Close of that
-// body. The time between two reads does not count. If bytes of the request's body are read during a wait, the timeout
-// of the wait starts again. The Deadline of the attempt's context is that of the request's context. The timeout is no
-// deadline, because progress postpones it.
+// The caller waits for the headers of the response, then during each read of the response's body, and during Close of
+// that body. The time between two reads does not count. Whenever bytes of the request's body are read during a wait,
+// the timeout of the wait starts again. Because of that, the timeout does not appear as the Deadline of the attempt's
+// context, which is that of the request's context.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no timeout
@@ -57,7 +57,7 @@ func (p *progress) awaitLocked() {
 	p.timer.Reset(p.patience())
 }
 
-// transferred records that bytes have been transferred. awaited says that the caller waited for these bytes, so that
+// transferred records that bytes have been transferred. If awaited is true, the caller was waiting for these bytes, and
 // the wait ends. Otherwise the timeout of the current wait, if there is one, starts again.
 func (p *progress) transferred(awaited bool) {
 	p.mu.Lock()
@@ -77,8 +77,8 @@ func (p *progress) transferred(awaited bool) {
 	}
 }
 
-// expire is called by the timer. It does nothing if the wait ended, or its timeout started again, just as the timer
-// fired.
+// expire is called by the timer. It does nothing if the wait ended or its timeout started again at the moment when the
+// timer fired.
 func (p *progress) expire() {
 	p.mu.Lock()
 	if !p.waiting || time.Now().Before(p.until) {
@@ -122,8 +122,8 @@ func (p *progress) releaseLocked() *connection {
 	return c
 }
 
-// use records which connection the attempt uses now. The attempt no longer uses an earlier connection, because net/http
-// changes the connection only if it has found the earlier one to be broken.
+// use records which connection the attempt uses now. If the attempt used another connection before, it no longer uses
+// that: net/http takes a new connection only after it has found the earlier one to be broken.
 func (p *progress) use(got httptrace.GotConnInfo) {
 	if got.Conn == nil || !reflect.ValueOf(got.Conn).Comparable() {
 		return
@@ -150,9 +150,9 @@ type connection struct {
 	used     atomic.Int64 // when bytes were last transferred, or when the use began, in the time of Transport.sinceMade
 }
 
-// timedOut closes a connection that an attempt has left because the attempt timed out. If other attempts use the
-// connection, it is closed only if nothing was transferred on it for twice the attempt timeout. The reason is that
-// closing it makes these attempts fail, although the server may only be slow to answer the one request.
+// timedOut closes the connection of an attempt that has timed out. If other attempts use the connection, closing it
+// would make them fail, although the server may only be slow to answer the one request. Therefore such a connection is
+// closed only if nothing was transferred on it for twice the attempt timeout.
 func (c *connections) timedOut(left *connection, now, patience time.Duration) {
 	c.mu.Lock()
 	shared := left.attempts > 0

@@ -53,8 +53,8 @@ func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) 
 	}
 }
 
-// A server may respond before it has the whole body. The rest of the upload is then sent in the background, and the
-// attempt timeout must not apply to it, because the caller does not wait for it.
+// A server may respond before it has received the whole body. Then the rest of the body is sent in the background. The
+// attempt timeout must not apply to this part of the upload, because the caller does not wait for it.
 func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		source, writer := io.Pipe()
@@ -84,7 +84,7 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	})
 }
 
-// The caller may close a response while a Read in another goroutine waits. Close must end that Read.
+// The caller may close the body of a response while another goroutine is in Read. Close must end that Read.
 func TestClosingAResponseEndsItsReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +109,8 @@ func TestClosingAResponseEndsItsReading(t *testing.T) {
 	})
 }
 
-// In each attempt, bytes arrive and reads begin at random times. The attempt must time out if, and only if, one of the
-// reads waits longer than the timeout.
+// In each attempt, bytes arrive and reads begin at random times. The attempt must time out if one of the reads waits
+// longer than the timeout, and only then.
 func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -170,7 +170,7 @@ func (f *fitful) Read(p []byte) (int, error) {
 	}
 	wait := f.waits[0]
 	f.waits = f.waits[1:]
-	if wait >= 10*time.Second { // otherwise the byte and the timeout could come at the same instant
+	if wait >= 10*time.Second { // so that a byte never arrives at the same instant as the timeout
 		wait += time.Second
 	}
 	select {
@@ -183,9 +183,9 @@ func (f *fitful) Read(p []byte) (int, error) {
 
 func (f *fitful) Close() error { return nil }
 
-// deaf makes sources of bodies that stop giving bytes, and whose Close does not end a waiting Read. Programs have two
-// kinds of such sources: an io.Reader without Close, to which package http adds a Close that does nothing, and the
-// request body of a server, whose Close waits for the Read. All waits end with the test.
+// deaf makes bodies that stop giving bytes, and whose Close does not end a blocked Read. Programs have two kinds of
+// such bodies: an io.Reader to which net/http adds a Close that does nothing, and the request body of a server, whose
+// Close waits until Read returns. All Reads return when the test ends.
 type deaf struct{ end chan struct{} }
 
 func newDeaf(t *testing.T) *deaf {
@@ -194,7 +194,7 @@ func newDeaf(t *testing.T) *deaf {
 	return d
 }
 
-// after returns a source that gives this many bytes before it stops.
+// after returns a body that gives this many bytes before it stops.
 func (d *deaf) after(bytes int) io.ReadCloser { return &deafSource{d, bytes} }
 
 type deafSource struct {
@@ -212,7 +212,8 @@ func (s *deafSource) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close waits for the end of the test, like Close of a server's request body, which can wait for a Read.
+// Close waits for the end of the test, like Close of a server's request body, which may have to wait until Read
+// returns.
 func (s *deafSource) Close() error {
 	<-s.end
 	return nil
@@ -220,8 +221,9 @@ func (s *deafSource) Close() error {
 
 func swallow(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
-// An upload stops because its source gives no more bytes. When the context of the attempt ends, net/http waits for its
-// own read from the source. So the transport must end that read, or give up the attempt if nothing ends the read.
+// An upload stops because its body gives no more bytes. When the context of the attempt ends, net/http still waits for
+// its own read of the body. The transport must end that read. If nothing ends it, the transport must give up the
+// attempt.
 func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	t.Parallel()
 	const never, usual = time.Duration(-1), httpclient.DefaultAttemptTimeout
@@ -299,8 +301,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	}
 }
 
-// A body that is kept in memory is read before the request waits in the queue. A read that nothing ends must not keep
-// RoundTrip from returning. When the source ends that read, the memory of the body must be free again.
+// A body that is kept in memory is read before the request waits in the queue. If nothing ends such a read, RoundTrip
+// must return nevertheless. If the read returns later, the memory of the body must be free again.
 func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -342,7 +344,7 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 	}
 }
 
-// If a request fails before its body is read, and Close of that body blocks, Close must not delay the error.
+// A request fails before its body is read, and Close of that body blocks. This must not delay the error.
 func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limiter := new(gate)
@@ -370,8 +372,9 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	})
 }
 
-// After the timeout of an upload, a transport below other than net/http's may use the request for any time before it
-// returns. It must not see the caller's later changes of the request, and a late panic in it must not end the program.
+// A base transport may go on using the request of an upload for any time after the attempt has timed out. In that time,
+// it must not see the changes that the caller makes to the request. If the base transport panics, that must not end the
+// program.
 func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var responses ledger

@@ -49,7 +49,8 @@ func isA[E error](err error) bool {
 	return errors.As(err, &target)
 }
 
-// The errors that http.Client returns contain the whole address, and so the token of a webhook. Redact must remove it.
+// The errors that http.Client returns contain the whole address, and with it the token of a webhook. Redact must remove
+// the token.
 func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 	t.Parallel()
 	lost := lostConnection()
@@ -81,7 +82,7 @@ func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 				require.Error(t, err)
 				redacted := httpclient.Redact(err)
 				assertRedacted(t, redacted)
-				assert.Contains(t, redacted.Error(), "discord.com", "the host may be shown")
+				assert.Contains(t, redacted.Error(), "discord.com", "the host must still be shown")
 				if c.want != nil {
 					assert.True(t, c.want(redacted))
 				}
@@ -229,8 +230,8 @@ func printedEverywhere(value any) string {
 	return fmt.Sprint(out.String(), string(text), err)
 }
 
-// printedInside returns that, and what fmt prints for the value in an unexported field, where fmt cannot call methods
-// of the value.
+// printedInside returns the same, and what fmt prints for the value in an unexported field. There fmt cannot call
+// methods of the value.
 func printedInside(value any) string {
 	text := printedEverywhere(value)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -239,7 +240,8 @@ func printedInside(value any) string {
 	return text
 }
 
-// printingLimiter records how its arguments are printed, before and after a call of the context's Done.
+// printingLimiter is a limiter. It records what is printed for a lease, and for the context of a request before and
+// after a call of Done.
 type printingLimiter struct{ text []string }
 
 func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
@@ -255,7 +257,7 @@ func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request
 	return lease, nil
 }
 
-// A limiter or a hook may log the context of a request. No token may appear there.
+// A limiter or a hook may log the context of a request. No token may then appear in the log.
 func TestNoContextIsPrintedWithAToken(t *testing.T) {
 	t.Parallel()
 	for kind := range secretRequests(t) {

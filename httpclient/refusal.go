@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// maxRefusal is how many bytes of a 429's body are read at most. Discord's bodies have a few hundred.
+	// maxRefusal bounds how many bytes of a 429's body are read. The body of a 429 of Discord has a few hundred.
 	maxRefusal = 64 << 10
-	// refusalPatience is how long the read of a 429's body may take.
+	// refusalPatience bounds how long the body of a 429 is read.
 	refusalPatience = 5 * time.Second
 )
 
-// refusalState says how long 429s ask the request to wait. It exists only for a limiter that is not a manager, because
-// such a limiter does not necessarily wait after a 429.
+// refusalState says how long the request must wait after 429s. It is used only with a limiter that is not a manager,
+// because such a limiter does not necessarily wait after a 429.
 type refusalState struct {
 	at         time.Time           // when the headers of the latest 429 arrived
-	retryAfter time.Duration       // the wait that the latest 429 asks for
+	retryAfter time.Duration       // how long to wait, according to the latest 429
 	inRow      ratelimits.Refusals // counts 429s in a row
 	lifted     <-chan struct{}     // closed by the first LiftHolds after the latest 429
 }
 
-// handleRefusal reports a refusal to the lease: its headers at once, and everything when the body has been read. The
-// request is sent again afterwards, except if an edge refusal does not say when to retry, if the request's body can be
-// sent only once, if the context ends, or if the response turns out not to be a refusal.
+// handleRefusal reports a refusal to the lease: the headers at once, and the whole response when its body has been
+// read. Then the request is sent again. It is not sent again if an edge refusal does not say when to retry, if the
+// request's body can be sent only once, if the context has ended, or if the body shows that the response is no refusal.
 func (x *roundTrip) handleRefusal(
 	took time.Duration, response *http.Response, headers ratelimits.Response, lease buckets.Lease,
 ) (*http.Response, outcome, error) {
@@ -76,7 +76,7 @@ func (x *roundTrip) handleRefusal(
 }
 
 // waitAfterRefusal waits as long as the latest 429 asked for, and longer after several 429s in a row. With a manager it
-// does nothing, because AcquireRequest of the manager waits. Another limiter might let the request be sent again at
+// does nothing, because the manager's AcquireRequest waits. Another limiter might let the request be sent again at
 // once, any number of times.
 func (x *roundTrip) waitAfterRefusal() error {
 	d := x.refusalState
@@ -97,9 +97,10 @@ func (x *roundTrip) waitAfterRefusal() error {
 }
 
 // readRefusal reads the body of a 429, or the part of it that arrives within refusalPatience and before the context
-// ends. err says that the context ended or that the body broke off; the end of refusalPatience is no error. If the body
-// arrives too late, readRefusal closes it. If keep is set, readRefusal closes the body only if the context ends, and
-// whole can be read like the original body, however late that arrives.
+// ends. err says that the context has ended, or that the connection broke before the end of the body. If
+// refusalPatience ends first, that is no error. Then readRefusal closes the body, unless keep is set. With keep, the
+// body is closed only if the context ends, and the caller can read the whole body from whole, even if parts of it
+// arrive after refusalPatience.
 func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byte, whole io.ReadCloser, err error) {
 	reading := start(func() (h head) {
 		h.text, h.err = io.ReadAll(io.LimitReader(body, maxRefusal))
@@ -125,7 +126,7 @@ func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byt
 	})}, err
 }
 
-// partlyRead is a body of which another goroutine reads the beginning. The first call of Read waits for that goroutine.
+// partlyRead is a body whose beginning is read by another goroutine. The first call of Read waits for that goroutine.
 type partlyRead struct {
 	io.Closer
 	whole func() io.Reader
@@ -140,8 +141,8 @@ type head struct {
 	err   error
 }
 
-// discard closes a body. Before that, it reads up to maxRefusal bytes that arrive within briefWait, so that the
-// connection can be reused.
+// discard reads the rest of a body, so that the connection can be reused, and closes the body. It reads at most
+// maxRefusal bytes, and waits for them at most for briefWait.
 func discard(body io.ReadCloser) {
 	defer body.Close()
 	reading := start(func() error {
@@ -153,7 +154,7 @@ func discard(body io.ReadCloser) {
 	}
 }
 
-// withHead returns a body that begins with head, which has already been read from rest.
+// withHead returns a body that consists of head, which has already been read, and of rest.
 func withHead(head []byte, rest io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader

@@ -101,8 +101,8 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	})
 }
 
-// A 429 that cannot be repeated must be returned with its whole body, even if the body arrives after the wait that the
-// 429 asks for.
+// If a request cannot be repeated after a 429, the 429 must be returned with its whole body, even if that arrives after
+// the wait that the 429 asks for.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
 	type story struct {
@@ -170,7 +170,7 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	})
 }
 
-// A 429 before LiftHolds and one after it must not count as consecutive.
+// 429s before LiftHolds and 429s after LiftHolds must not count as consecutive.
 func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		again := refuse("user", "0")
@@ -206,13 +206,14 @@ const (
 	roomLeft   = "X-RateLimit-Remaining: 4"
 )
 
-// refusal429 returns a function that answers requests with a 429 with this body and these header lines, in addition to
-// a JSON Content-Type.
+// refusal429 returns a function that answers requests with a 429. The 429 has this body, a JSON Content-Type, and these
+// header lines.
 func refusal429(body string, header ...string) func(*http.Request) (*http.Response, error) {
 	return answer(http.StatusTooManyRequests, body, append([]string{"Content-Type: application/json"}, header...)...)
 }
 
-// limitHeaders describe a bucket of five requests per second. The lines in more add to them or replace them.
+// limitHeaders returns the headers of a bucket of five requests per second. The lines in more are added, or replace
+// lines of the same name.
 func limitHeaders(remaining string, more ...string) []string {
 	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"},
 		more...)
@@ -252,7 +253,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
 		first := send(transport, newMessage(t))
 		synctest.Wait()
-		queued := send(transport, newMessage(t)) // it waits in the queue before the refusal is known
+		queued := send(transport, newMessage(t)) // it begins to wait before the refusal is known
 		for _, c2 := range []*call{first, queued} {
 			tooLong := errorAs[*ratelimits.TooLongError](t, c2.wait().err)
 			assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
@@ -267,8 +268,8 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 	})
 }
 
-// A server repeats a 429 that asks for no wait at all. The transport must repeat the request at growing intervals:
-// Discord counts each refusal as an invalid request.
+// A server responds again and again with a 429 that asks for no wait at all. The transport must repeat the request at
+// growing intervals, because Discord counts each refusal as an invalid request.
 func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]responder{
@@ -293,7 +294,7 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	}
 }
 
-// newCallback returns a response to interaction i, with a token that only i has.
+// newCallback returns a request that responds to interaction i. Its token differs from those of all other interactions.
 func newCallback(t *testing.T, i int) *http.Request {
 	t.Helper()
 	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i),
@@ -329,8 +330,8 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 	}
 }
 
-// The edge refuses every callback and never says for how long. The hold after such a refusal must grow with each of
-// them, so that a caller that keeps sending callbacks reaches the edge less and less often.
+// The edge refuses every callback and never says for how long. The hold must grow with each such refusal, so that the
+// edge gets callbacks less and less often, however often a caller makes them.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})
@@ -368,8 +369,8 @@ func rename(t *testing.T) *http.Request {
 	return newRequest(t, http.MethodPatch, "/api/v10/channels/1", `{"name":"new"}`)
 }
 
-// A 429 must be repeated after the wait that it asks for. The tests of package ratelimits say which header or field of
-// the body counts.
+// After a 429, the request must be sent again when the wait that the 429 asks for has passed. The tests of package
+// ratelimits say which header or field of the body counts.
 func TestA429IsRepeatedWhenItSays(t *testing.T) {
 	const user, date = "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT"
 	type story struct {
@@ -405,8 +406,8 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 	})
 }
 
-// The transport must tell the manager which fields a body sets, so that a hidden limit for one field delays no request
-// that sets other fields.
+// The transport must tell the manager which fields a body sets. Otherwise a hidden limit for one field would also delay
+// requests that set other fields.
 func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, channels(discordsim.Fixed(5, 5*time.Second)))

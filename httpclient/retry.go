@@ -15,12 +15,12 @@ import (
 )
 
 // retryTime bounds the time from the start of the first failed attempt to the start of the last attempt. Discord
-// remembers the nonce of a message for "a few minutes" (Discord's documentation), and the last attempt must arrive
-// within this time.
+// remembers the nonce of a message for "a few minutes" (Discord's documentation). The last attempt must arrive before
+// Discord forgets the nonce.
 const retryTime = 2 * time.Minute
 
-// RetryError is the error of a request that failed without a response after it was repeated, or that could not be
-// repeated because of its body or of a bound on retries. If an attempt got a response and no further attempt follows,
+// RetryError is the error of a request that got no response although it was repeated, or that could not be repeated
+// because of its body or because of a bound on retries. If an attempt got a response and no further attempt follows,
 // RoundTrip returns that response unchanged, whatever its status, and no RetryError.
 type RetryError struct {
 	// Route is the method and template, without parameters.
@@ -29,8 +29,8 @@ type RetryError struct {
 	Attempts int
 	// Reason says why there was no further attempt.
 	Reason error
-	// Err is the error of the last attempt, or the error because of which the next attempt could not begin: of GetBody,
-	// or of the wait for a limit.
+	// Err is the error of the last attempt. If GetBody or the wait for a limit failed before the next attempt, Err is the
+	// error of GetBody or of that wait.
 	Err error
 }
 
@@ -58,7 +58,7 @@ var (
 	// ErrRetriesUsedUp means that the request was already repeated as often as Attempts.Retries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")
 	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the start of the first
-	// failed one.
+	// attempt that failed.
 	ErrMaxRetryDuration = errors.New("the time for retries has passed")
 	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise a bound of
 	// WithBufferedBodies.
@@ -76,11 +76,11 @@ type retry struct {
 	latest   time.Time // when the latest attempt was sent
 	attempts int
 	failures int           // retries so far
-	asked    time.Duration // the wait that the latest response asks for, 0 if there is none
+	asked    time.Duration // the wait that the latest response asks for, 0 if it asks for none
 	backoff  *ratelimits.Backoff
 	again    bool // the next attempt follows a failure
 	reason   RetryReason
-	doubtful bool // Discord may have created the message; only its nonce makes repetitions safe
+	doubtful bool // Discord may have created the message, and only its nonce makes repetitions safe
 }
 
 // nextRetry returns the pause before the next attempt, or the reason why there is none.
@@ -133,9 +133,9 @@ func retryReason(response *http.Response, err error) RetryReason {
 	return RetryConnection
 }
 
-// finish returns the outcome of the last attempt: its response unchanged, or its error. If the request was repeated
-// after a failure, or if only a bound on retries or its body prevented that, the error is a *RetryError with the number
-// of attempts and the reason.
+// finish returns the outcome of the last attempt: the response unchanged, or the error. If the request was repeated
+// after a failure, or if only a bound on retries or the request's body prevented that, finish wraps the error in a
+// *RetryError.
 func (x *roundTrip) finish(response *http.Response, reason, err error) (*http.Response, error) {
 	if err == nil {
 		return response, nil
@@ -151,8 +151,8 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
-// acquireForRetry is acquireLease for an attempt after a failure. It returns an error if the attempt cannot begin
-// within retryTime.
+// acquireForRetry does the same as acquireLease, for an attempt after a failure. It returns an error if the attempt
+// cannot begin within retryTime.
 func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
 	if o := buckets.OptionsOf(ctx); o.HasMaxWait {
@@ -187,9 +187,9 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 	return nonce
 }
 
-// repeatedBelow reports whether the base transport may have sent the request more than once, so that its error
-// describes only the last time. net/http repeats requests with these methods and headers when an idle connection turns
-// out to be dead.
+// repeatedBelow reports whether the base transport may have sent the request more than once. If so, the error that it
+// returned describes only the last time. When an idle connection turns out to be dead, net/http repeats requests with
+// these methods or headers.
 func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -198,8 +198,8 @@ func (x *roundTrip) repeatedBelow() bool {
 	return x.request.Header.Get("Idempotency-Key") != "" || x.request.Header.Get("X-Idempotency-Key") != ""
 }
 
-// enforcesNonce reports whether the request has a nonce with which Discord creates its message only once (Discord's
-// documentation). Nonces of webhooks and interactions have no such effect.
+// enforcesNonce reports whether the request has a nonce and enforce_nonce, so that Discord creates the message only
+// once (Discord's documentation). Nonces of webhooks and interactions have no such effect.
 func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false

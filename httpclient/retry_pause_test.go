@@ -21,7 +21,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// assertPauses asserts the times between the requests that were sent.
+// assertPauses asserts that the times between the requests that were sent differ from want by at most jitter.
 func assertPauses(t *testing.T, want []time.Duration, jitter time.Duration, s *script) {
 	t.Helper()
 	requests := s.requests()
@@ -75,7 +75,7 @@ func TestEachFieldOfAttemptsIsOverriddenAlone(t *testing.T) {
 		"first pause":     {httpclient.Attempts{FirstPause: 4 * s}, []time.Duration{9 * s, 13 * s}},
 		"longest pause":   {httpclient.Attempts{MaxPause: 16 * s}, []time.Duration{13 * s, 21 * s}},
 	}, func(t *testing.T, c story) {
-		for ofTransport := range 3 { // the transport has so many of the two, and the context has the others
+		for ofTransport := range 3 { // so many of the two are options of the transport, the others are options of the context
 			options, ctx := []httpclient.Option{noRetries}, within(t, time.Hour)
 			for i, a := range []httpclient.Attempts{earlier, c.later} {
 				if i < ofTransport {
@@ -157,8 +157,9 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 	})
 }
 
-// A retry must wait for its limits, too. The two minutes for retries bound that wait. A wait that a 429 asks for may
-// exceed them, except after the failure of a message with a nonce. The bounds that the caller sets apply to every wait.
+// A retry must wait for its limits, too. This wait must end within the two minutes for retries. A wait that a 429 asks
+// for may be longer, except after the failure of a message with a nonce. The bounds that the caller sets apply to every
+// wait.
 func TestARetryWaitsForItsLimits(t *testing.T) {
 	bad, ok := answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done")
 	oneLeft := answer(http.StatusOK, "",
@@ -175,7 +176,7 @@ func TestARetryWaitsForItsLimits(t *testing.T) {
 		sent     int // attempts of the request
 		is       error
 		tooLong  bool
-		most     time.Duration // 0: any
+		most     time.Duration // the longest time that the request may take; 0: any
 	}
 	inBubbles(t, map[string]story{
 		"the first failure begins the time": {
@@ -297,7 +298,7 @@ func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
 	})
 }
 
-// A request must not be repeated if its failure came from the caller's context or from Close.
+// If a request fails because of the caller's context or because of Close, it must not be repeated.
 func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, ""))
@@ -323,12 +324,12 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	type story struct {
 		failure responder
 		method  string
-		waits   bool // for the next window
+		waits   bool // whether the retry has to wait for the next window
 		lost    uint64
 	}
 	inBubbles(t, map[string]story{
 		"no connection": {fail(noConnection()), http.MethodPatch, false, 0},
-		// net/http may have sent a GET before the error that it reports.
+		// Before the GET that failed with this error, net/http may have sent the same GET on another connection.
 		"no connection, a GET": {fail(noConnection()), http.MethodGet, true, 1},
 		"lost":                 {fail(lostConnection()), http.MethodGet, true, 1},
 		"server error":         {answer(http.StatusBadGateway, ""), http.MethodGet, true, 0},

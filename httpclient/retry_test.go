@@ -107,7 +107,8 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 	})
 }
 
-// assertRepeated asserts whether a request is repeated after each failure that may come after Discord has processed it.
+// assertRepeated asserts whether a request is repeated after failures that do not exclude that Discord has processed
+// the request.
 func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...httpclient.Option) {
 	t.Helper()
 	for name, failure := range map[string]responder{
@@ -146,7 +147,7 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 		"safely by the context, not else":   {never, safe, false, true},
 	}, func(t *testing.T, c story) {
 		ctx := httpclient.ContextWithAttempts(t.Context(), httpclient.Attempts{Mode: c.context})
-		ctx = buckets.ContextWithMaxWait(ctx, time.Minute) // must not replace the other options of the context
+		ctx = buckets.ContextWithMaxWait(ctx, time.Minute) // this must not replace the other options of the context
 		for method, want := range map[string]bool{
 			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,
 		} {
@@ -159,7 +160,7 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 
 func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 	const nonce = `{"content":"hello","nonce":"abc","enforce_nonce":true}`
-	// A form is not repeated, because it is not known what Discord does with a nonce in a form with files.
+	// A form with a nonce is not repeated, because it is not known whether Discord obeys a nonce in a form with files.
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	require.NoError(t, w.WriteField("payload_json", nonce))
@@ -263,7 +264,7 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 		options  []httpclient.Option
 		change   func(*http.Request)
 		attempts int
-		reason   error // nil: the request would fail again, or may have been processed
+		reason   error // nil if the request would fail again, or may have been processed
 		timeout  bool
 	}
 	inBubbles(t, map[string]story{
@@ -318,7 +319,7 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 	})
 }
 
-// A connection that is refused, because nothing listens at the address any more, must be tried again.
+// If a connection is refused because nothing listens at the address any more, the transport must try again.
 func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -404,7 +405,7 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAServerError(t *testing.T) {
 	})
 }
 
-// The transport reads a body to find a nonce in it, but must not wait for a body that does not come or never ends.
+// The transport reads a body to find a nonce in it. It must not wait for a body that does not arrive or never ends.
 func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
 	inBubbles(t, map[string]func() io.ReadCloser{
 		"it does not come": func() io.ReadCloser { r, _ := io.Pipe(); return r },

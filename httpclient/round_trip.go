@@ -25,7 +25,7 @@ type roundTrip struct {
 
 	credential credential
 
-	attempts Attempts // the transport's, with the fields that the request's context overrides
+	attempts Attempts // those of the transport, overridden by those of the request's context
 
 	body  body
 	retry retry
@@ -42,7 +42,7 @@ type outcome int
 
 const (
 	done    outcome = iota
-	refused         // refused by a limit, so that the request is sent again
+	refused         // refused by a limit; the request is sent again
 	failed          // a temporary server error, or no response
 )
 
@@ -108,14 +108,14 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 		x.callResponseHook(took, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
 	}
-	if response.StatusCode == http.StatusProxyAuthRequired { // from a proxy: the server has not seen the request
+	if response.StatusCode == http.StatusProxyAuthRequired { // from a proxy, so the server has not received the request
 		lease.Return()
 	} else {
 		limits := x.parse(response, nil)
 		if limits.Class != ratelimits.ClassOK || x.mayRefuse(response.StatusCode) {
 			return x.handleRefusal(took, response, limits, lease)
 		}
-		x.credential.answered(response, now) // before Update, because Update lets waiting requests be sent
+		x.credential.answered(response, now) // before Update, which lets waiting requests be sent
 		x.retry.asked = limits.RetryAfter
 		lease.Update(limits)
 	}
@@ -135,7 +135,7 @@ func outcomeOf(response *http.Response) outcome {
 func (x *roundTrip) acquire() (buckets.Lease, error) {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
-	if x.manager == nil { // the limiter does not set Waited, so all time in it counts as waiting
+	if x.manager == nil { // the limiter does not measure Waited, so the whole call counts
 		defer measure(&x.times.waited)()
 	}
 	acquire := x.acquireLease
@@ -146,7 +146,7 @@ func (x *roundTrip) acquire() (buckets.Lease, error) {
 	return lease, whyStopped(ctx, err)
 }
 
-// acquireLease waits for a lease, without the bound of retryTime. It checks the credential before and after the wait.
+// acquireLease waits for a lease. It does not apply retryTime. It checks the credential before and after the wait.
 func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, err
@@ -166,8 +166,8 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	return lease, nil
 }
 
-// closeInPanic must be deferred in functions that call hooks. If a hook panics, closeInPanic closes the response and
-// lets the panic continue.
+// closeInPanic must be deferred by functions that call hooks. If a hook panics, closeInPanic closes the response, and
+// the panic continues.
 func closeInPanic(response *http.Response) {
 	if problem := recover(); problem != nil {
 		if response != nil {
@@ -177,8 +177,8 @@ func closeInPanic(response *http.Response) {
 	}
 }
 
-// sleep waits for d, or until early is closed. It returns an error if before that the request's context ends, the
-// transport is closed, or the credential starts to rest.
+// sleep waits for d, or until early is closed. It returns an error if the request's context ends, the transport is
+// closed, or the credential starts to rest before that.
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()

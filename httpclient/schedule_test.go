@@ -43,10 +43,10 @@ type play struct {
 	troubles  int // percent of the requests that end in a server error or without an answer
 	world     string
 	poll      time.Duration // poll period of the garbage collector
-	closeAt   time.Duration // when the transport is closed, 0: at the end
+	closeAt   time.Duration // when the transport is closed; 0: at the end
 	skew      time.Duration // offset of the server's clock
 	late      time.Duration // the greatest delay of a timer
-	extreme   string        // name of the option that has an extreme value, "": none
+	extreme   string        // key of the option in extremes; "": none
 }
 
 var onlyWorld = flag.String("world", "", "run only plays in this world")
@@ -106,7 +106,8 @@ func (o *outcomes) complain(format string, arguments ...any) {
 // bodyPatience is how long the caller waits for the end of a body.
 const bodyPatience = 10 * time.Second
 
-// note records one outcome, and whether it is a problem, such as an error instead of a required response.
+// note records one outcome. If the outcome is a problem, such as an error instead of a required response, note records
+// that, too.
 func (o *outcomes) note(r sent, response *http.Response, err error) {
 	took := time.Since(r.at)
 	if err == nil {
@@ -146,7 +147,7 @@ func (o *outcomes) note(r sent, response *http.Response, err error) {
 	}
 }
 
-// patience is how long a play may last in virtual time. A request that has not ended by then counts as waiting for
+// patience is how long a play may last in virtual time. If a request has not ended by then, it is assumed to wait for
 // ever.
 const patience = 2 * time.Hour
 
@@ -236,8 +237,8 @@ func last(events []discordsim.Event, n int) string {
 type sent struct {
 	*http.Request
 	at       time.Time
-	wants    int           // the status of its response; 0: any
-	within   time.Duration // longest time that the response may take; 0: any
+	wants    int           // the expected status of the response; 0: any
+	within   time.Duration // the longest time until the response; 0: any
 	required bool          // the request must get a response
 }
 
@@ -284,8 +285,8 @@ func (p play) send(transport *Transport, o *outcomes) {
 	all.Wait()
 }
 
-// storm sends all requests at once and then cancels those that still wait. It repeats this several times, and then
-// sends a few more requests, which must be served.
+// storm sends all requests at once, and then cancels those that still wait. It does this several times. In the end it
+// sends a few more requests, which must get responses.
 func (p play) storm(transport *Transport, o *outcomes, one func(context.Context, context.CancelFunc, int, bool)) {
 	chance := rand.New(rand.NewPCG(p.seed, 4))
 	for range 3 {

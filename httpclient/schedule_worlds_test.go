@@ -15,21 +15,22 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// worldNames are the worlds from which a play's world is drawn. A name that is listed twice is drawn twice as often. In
-// the worlds "stale first answer, block that grows", "hash by URL" and "errors of an address", some schedules still
-// fail, so these worlds are not listed. To run plays in one of them, use -world.
+// worldNames lists the worlds, from which one is drawn for each play. A world says how the server behaves. If a name is
+// listed twice, it is drawn twice as often. The worlds "stale first answer, block that grows", "hash by URL" and
+// "errors of an address" are not listed, because some plays in them still fail. To run plays in one of them, use
+// -world.
 var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited",
 	"shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
-	// These were found on compatible or old servers, or sometimes on Discord.
+	// These behaviours were found on compatible or old servers, or only sometimes on Discord.
 	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows",
 	"hash by channel",
 	"stale first answer", "reset alone", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
 	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit",
 	"cancel storm in a window",
-	// These were measured on Discord.
+	// These behaviours were measured on Discord.
 	"late", "late at random", "late in some channels", "late for a time", "late global limit", "lag", "stale first answer",
 }
 
@@ -64,7 +65,7 @@ const (
 	foreignHost = "cdn.example"
 )
 
-// bits returns n bits of the seed, for choices that need no draw of their own.
+// bits returns n bits of the seed. They are used for choices that package rapid does not draw separately.
 func (p play) bits(from, n int) int { return int(p.seed >> from & (1<<n - 1)) }
 
 // config returns the simulated Discord of the play.
@@ -77,7 +78,7 @@ func (p play) config() discordsim.Config {
 	}
 	switch p.extreme {
 	case "no global limit", "a high global limit":
-		c.Global = discordsim.Unlimited() // the server must have no global limit if the client keeps to none
+		c.Global = discordsim.Unlimited() // if the client applies no global limit, the server must have none
 	}
 	switch p.world {
 	case "changing hash":
@@ -129,7 +130,7 @@ func (p play) config() discordsim.Config {
 	return c
 }
 
-// observed sets the worlds that were found on compatible or old servers, or sometimes on Discord.
+// observed sets the behaviours that were found on compatible or old servers, or only sometimes on Discord.
 func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 	switch p.world {
 	case "no scope":
@@ -151,7 +152,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 			c.Faults = append(c.Faults, discordsim.StaleFirst())
 		}
 		p.useOfOthers(c)
-		c.Foreign[0].Every, c.Foreign[0].Count = 0, p.quota.Limit // more requests would renew the block for ever
+		// Further requests of the other client would renew the block for ever.
+		c.Foreign[0].Every, c.Foreign[0].Count = 0, p.quota.Limit
 		c.Foreign[0].At = []time.Duration{400 * time.Millisecond, 1700 * time.Millisecond, 5 * time.Second}
 	case "hash by channel":
 		rule.Vary = discordsim.HashByMajor("messages")
@@ -237,7 +239,7 @@ func (p play) refuses(c *discordsim.Config, rule *discordsim.Rule) {
 	}
 }
 
-// useOfOthers lets another client use the bucket of one channel, and no other limit.
+// useOfOthers lets another client use the bucket of one channel. That client uses no other limit.
 func (p play) useOfOthers(c *discordsim.Config) {
 	c.Foreign = []discordsim.ForeignUse{{
 		Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages", Authorization: "Bot token"},
@@ -246,7 +248,8 @@ func (p play) useOfOthers(c *discordsim.Config) {
 	c.Global = discordsim.Unlimited()
 }
 
-// foreignHost is a server other than Discord. Depending on the path it refuses for a day, answers 401, or has a file.
+// foreignHost is a server other than Discord. Depending on the path, it refuses requests for a day, answers 401, or
+// returns a file.
 func (p play) foreignHost() discordsim.Config {
 	return discordsim.Config{
 		Seed: p.seed, Latency: discordsim.RoundTrip(p.latency), Global: discordsim.Unlimited(),
@@ -310,7 +313,7 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) sent {
 		s.wants, s.required = http.StatusUnauthorized, false // later requests may be stopped without being sent
 	case p.world == "foreign host":
 		switch i % 8 {
-		case 1: // a path of Discord's with another status
+		case 1: // the path is also one of Discord, whose responses have another status
 			host, s.wants, s.within = foreignHost, http.StatusUnauthorized, time.Second
 		case 3:
 			host, path, s.wants, s.within = foreignHost, "/file", http.StatusOK, time.Second
@@ -359,7 +362,8 @@ func (p play) answersAll() bool {
 	return p.closeAt == 0 && p.cancelled+p.deadlines+p.troubles == 0 || p.storms() && p.closeAt == 0 && p.troubles == 0
 }
 
-// blames reports whether the client can avoid all refusals that discordsim judges to be avoidable.
+// blames reports whether the client can avoid every refusal that discordsim judges to be avoidable. If it cannot, such
+// refusals do not make the play fail.
 func (p play) blames() bool {
 	switch p.world {
 	case "one name": // no client can know which bucket will count a request
@@ -376,9 +380,9 @@ func (p play) blames() bool {
 		p.extreme != "collect all the time"
 }
 
-// promisesOrder reports whether requests must be sent in the order in which they came. This is so in ordered mode,
-// except if the requests of a bucket can wait in two queues before the client knows that they share the bucket, if some
-// requests wait for a limit of their own, or if some fail or are cancelled in a storm.
+// promisesOrder reports whether requests must be sent in the order in which they came. This is so in ordered mode, with
+// three exceptions: the requests of a bucket can wait in two queues before the client knows that they share the bucket,
+// some requests wait for a limit that does not apply to the others, or some requests fail or are cancelled in a storm.
 func (p play) promisesOrder() bool {
 	switch p.world {
 	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "hash by URL",
@@ -388,9 +392,9 @@ func (p play) promisesOrder() bool {
 	return p.ordered && p.troubles == 0 && !p.named() && !p.storms()
 }
 
-// measured sets the worlds that were measured on Discord, or found on a compatible server, in autumn 2026.
+// measured sets the behaviours that were measured on Discord, or found on a compatible server, in autumn 2026.
 func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
-	// A bucket that is late by a period or more looks like one that another client uses, too.
+	// If a bucket opens late by a period or more, it looks as if another client used it, too.
 	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
 	quota := p.quota
 	// The library does not avoid all refusals of a late sliding log yet. No such log has been measured on Discord.
@@ -410,7 +414,7 @@ func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
 		rule.Changes = []discordsim.Change{{At: 2 * time.Second, Quota: late}, {At: 8 * time.Second, Quota: quota}}
 	case "late global limit":
 		if c.Global.Limit > 0 {
-			c.Global = c.Global.Late(by/4, by) // less than a second late in all
+			c.Global = c.Global.Late(by/4, by) // together, the two delays are less than a second
 		}
 	case "lag":
 		rule.Quota = discordsim.Lagging(p.quota.Limit, p.quota.Period)

@@ -57,7 +57,7 @@ func assertNoSecret(t *testing.T, text string) {
 	}
 }
 
-// assertNoSecretIn prints values in all ways in which a program may log them, and asserts that no token appears.
+// assertNoSecretIn prints values in all ways in which a program may log them. It asserts that no token appears.
 func assertNoSecretIn(t *testing.T, values ...any) {
 	t.Helper()
 	for _, value := range values {
@@ -168,9 +168,9 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	})
 }
 
-// The errors of a transport below may contain the address and the headers. If a server sends something that is no HTTP
-// response, net/http quotes it in the error, and what the server sent may repeat the request. If a URL has an opaque
-// part, net/http sends that part. No hook or log line may then show a token.
+// The errors of a base transport may contain the address and the headers. If a server sends something that is no HTTP
+// response, net/http quotes it in the error. The quoted text may contain the request. If a URL has an opaque part,
+// net/http sends that part. In none of these cases may a hook or a log line show a token.
 func TestHooksAndLogsShowNoToken(t *testing.T) {
 	requests := secretRequests(t)
 	for _, r := range requests {

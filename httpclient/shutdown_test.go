@@ -72,7 +72,7 @@ func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 	})
 }
 
-// Between two attempts a request neither waits in the manager nor is in flight. Shutdown must wait for it all the same.
+// Between two attempts, a request neither waits in the manager nor is in flight. Even so, Shutdown must wait for it.
 func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]responder{
@@ -127,7 +127,7 @@ func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
 func TestCloseEndsAShutdown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newManager(t)
-		for range 40 { // repeated, because any of the goroutines that Close wakes may run first
+		for range 40 { // repeated, because each of the goroutines that Close wakes may be the first to run
 			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m),
 				httpclient.WithAttempts(httpclient.Attempts{FirstPause: time.Minute}))
 			c := send(transport, newRequest(t, http.MethodGet, messages, ""))

@@ -20,9 +20,9 @@ const (
 	stateVersion = 2
 )
 
-// WithStateKey sets a secret with which WriteState hashes credentials and tokens, see buckets.WithStateKey. It applies
-// to the credentials that the transport itself remembers, and to the state of the transport's own manager.
-// buckets.WithStateKey would apply only to the state of the manager.
+// WithStateKey sets a secret with which WriteState hashes credentials and tokens, see buckets.WithStateKey. The secret
+// is used for the credentials that the transport itself remembers, and for the state of the transport's own manager.
+// With buckets.WithStateKey it would be used only for the state of the manager.
 func WithStateKey(secret []byte) Option {
 	kept := wire.NewSecret(secret)
 	return func(s *settings) {
@@ -31,17 +31,17 @@ func WithStateKey(secret []byte) Option {
 	}
 }
 
-// WriteState writes a state with which the next transport, also of another process, can continue. The state includes
-// that of the transport's own manager, see buckets.RESTBucketManager.WriteState, but not that of a manager of
-// WithLimiter. It includes the credentials that have worked within the last week, so that invented credentials do not
-// use up their budget, but not the refusals of credentials. RestoreState reads the state. Package statefile keeps it in
-// a file.
+// WriteState writes a state with which another transport can continue, also in another process. The state includes that
+// of the transport's own manager, see buckets.RESTBucketManager.WriteState, but not that of a manager of WithLimiter.
+// It includes which credentials have worked within the last week, so that these keep their own shares of the budget of
+// invalid requests. It does not include which credentials were refused. RestoreState reads the state. Package statefile
+// keeps it in a file.
 //
-// Write the state after Close or Shutdown, so that the next transport continues exactly there. Also write it at
-// intervals before that, for two reasons: the manager keeps its state at Close only if the state was written or
-// restored before, and a process that ends without Close leaves only the state that was written last. That state lacks
-// requests that were sent later. The state contains no credential and no token, only keyed hashes, see WithStateKey.
-// The errors are those of w, and buckets.ErrClosed.
+// Write the state after Close or Shutdown, because no requests are sent after that. Also write it at intervals before
+// Close, for two reasons: Close keeps the state of the manager only if the state was written or restored before, and a
+// process that ends without Close leaves only the state that was written last. That state does not include the requests
+// that were sent later. The state contains no credential and no token, only keyed hashes, see WithStateKey. The errors
+// are those of w, and buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
 	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {
@@ -55,9 +55,9 @@ func (t *Transport) WriteState(w io.Writer) error {
 	return nil
 }
 
-// RestoreState continues from a state that WriteState wrote. Call it before the first request. The errors are those of
-// r, buckets.ErrState if the state cannot be used, buckets.ErrClosed, and an error for a transport that is already in
-// use. After an error nothing has changed.
+// RestoreState reads a state that WriteState wrote. Call it before the first request. The errors are those of r,
+// buckets.ErrState if the state cannot be used, buckets.ErrClosed, and an error for a transport that is already in use.
+// After an error, the transport is unchanged.
 func (t *Transport) RestoreState(r io.Reader) error {
 	data, err := wire.ReadBlock(r, stateKind, stateVersion)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// stateOf returns the state of a transport: if clean is true, the state after Close, otherwise the state that a killed
-// process leaves.
+// stateOf returns the state of a transport. If clean is true, this is the state after Close, otherwise the state that a
+// killed process leaves.
 func stateOf(t *testing.T, transport *httpclient.Transport, clean bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -157,7 +157,7 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	}
 }
 
-// A credential must count as unproven if its only success is older than a week, or was on a route that perhaps needs no
+// A credential must count as unproven if its only success was more than a week ago, or on a route that may need no
 // credential.
 func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 				transport := newTransport(t, responder(knowing), small)
 				assert.False(t, transport.HasSucceeded(authorization))
 				assertStatus(t, http.StatusOK, send(transport, newRequest(t, "GET", "/api/v10"+c.path, "")))
-				for range 2 { // up to two restarts, between which the credential is not used
+				for range 2 { // if restart is true, there are two restarts, and the credential is not used in between
 					time.Sleep(c.age / 2)
 					if restart {
 						next := newTransport(t, responder(knowing), small)
@@ -195,8 +195,8 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	}
 }
 
-// If the caller gives the manager, the transport's state restores nothing in it. The transport must still restore the
-// credentials that worked, of which the state contains only keyed hashes.
+// If WithLimiter sets the manager, RestoreState must not change that manager, but must restore which credentials have
+// worked. Of these, the state contains only keyed hashes.
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 		lent := newManager(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		second := newTransport(t, responder(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
-		assert.Zero(t, lent.Stats().Buckets, "the caller's manager must restore nothing")
+		assert.Zero(t, lent.Stats().Buckets, "nothing must be restored in the caller's manager")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))
 		assertStatus(t, http.StatusOK, send(second, newMessage(t)))
 	})

@@ -27,7 +27,7 @@ import (
 const (
 	authorization = "Bot token"
 	messages      = "/api/v10/channels/1/messages"
-	// slack is how much longer than required a wait may take in virtual time, because of round trips and because headers
+	// slack is how much longer than required a wait may take in virtual time, because round trips take time and headers
 	// are rounded.
 	slack = 50 * time.Millisecond
 )
@@ -62,7 +62,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// errorAs asserts that an error is or wraps an error of type E, and returns that one.
+// errorAs asserts that err is or wraps an error of type E, and returns the error of this type.
 func errorAs[E error](t *testing.T, err error) (found E) {
 	t.Helper()
 	require.ErrorAs(t, err, &found)
@@ -78,8 +78,8 @@ func newManager(t *testing.T, options ...buckets.Option) *buckets.RESTBucketMana
 	return manager
 }
 
-// newTransport returns a transport that is closed when the test ends. The test fails if a request then still waits or
-// is in flight.
+// newTransport returns a transport that is closed when the test ends. If a request still waits or is in flight then,
+// the test fails.
 func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Option) *httpclient.Transport {
 	t.Helper()
 	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(base)}, options...)...)
@@ -90,23 +90,23 @@ func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Op
 	return transport
 }
 
-// eachBody sets the size up to which a body is kept in memory, and leaves the bound for all bodies as it is by default.
+// eachBody sets the largest size of a body that is kept in memory. The bound for all bodies keeps its default.
 func eachBody(bytes int64) httpclient.Option {
 	return httpclient.WithBufferedBodies(bytes, httpclient.DefaultMaxBufferedTotal)
 }
 
-// allBodies bounds the memory of all bodies, and leaves the size of each as it is by default.
+// allBodies bounds the memory of all bodies. The largest size of each body keeps its default.
 func allBodies(bytes int64) httpclient.Option {
 	return httpclient.WithBufferedBodies(httpclient.DefaultMaxBufferedBody, bytes)
 }
 
-// noRetries and noTimeout turn off the retries, and the timeout of attempts.
+// noRetries turns off retries. noTimeout turns off the timeout of attempts.
 var (
 	noRetries = httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries})
 	noTimeout = httpclient.WithAttempts(httpclient.Attempts{Timeout: -1})
 )
 
-// anyHost limits all hosts as if they were Discord's.
+// anyHost makes the transport limit all hosts as if they were Discord's.
 var anyHost = []httpclient.Option{httpclient.WithHosts(func(string) (string, bool) { return "", true })}
 
 // assertNothingHeld asserts that no request waits or is in flight, neither in total nor in any bucket.
@@ -163,7 +163,7 @@ func roundTrip(t *testing.T, transport http.RoundTripper, r *http.Request) *http
 	return response
 }
 
-// call is a request that its own goroutine sends, with its outcome.
+// call is a request that is sent by a goroutine of its own, and the outcome of the request.
 type call struct {
 	done   chan struct{}
 	status int
@@ -217,20 +217,20 @@ func assertStatus(t *testing.T, status int, calls ...*call) {
 	}
 }
 
-// assertTook asserts that a wait took as long as required, and at most slack longer.
+// assertTook asserts that a wait took at least the required time, and at most slack longer.
 func assertTook(t *testing.T, want, took time.Duration) {
 	t.Helper()
 	assert.GreaterOrEqual(t, took, want)
 	assert.LessOrEqual(t, took, want+slack)
 }
 
-// responder is a transport below that is a function.
+// responder is a function that is used as a base transport.
 type responder func(*http.Request) (*http.Response, error)
 
 func (f responder) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// script is a transport below that gives one answer after another and records the requests. After the last answer, it
-// repeats that one.
+// script is a base transport that gives one answer after another, and records the requests. The last answer is given to
+// all further requests.
 type script struct {
 	answers []responder
 	takes   time.Duration
@@ -299,7 +299,7 @@ func answerWith(status int, body func() io.ReadCloser, header ...string) respond
 	}
 }
 
-// stalling is a body whose content arrives after a delay. A waiting Read ends when the body is closed or its context
+// stalling is a body whose content arrives after a delay. A blocked Read returns when the body is closed or its context
 // ends.
 type stalling struct {
 	io.Reader
@@ -337,8 +337,8 @@ func (s *stalling) Close() error {
 	return nil
 }
 
-// answerSlowly returns a response whose headers come at once and whose body comes after the delay, unless the request's
-// context ends before.
+// answerSlowly returns a response whose headers arrive at once and whose body arrives after the delay. If the request's
+// context ends before that, reading the body fails.
 func answerSlowly(status int, text string, delay time.Duration, header ...string) responder {
 	return func(r *http.Request) (*http.Response, error) {
 		body := stall(delay, strings.NewReader(text))
@@ -347,7 +347,7 @@ func answerSlowly(status int, text string, delay time.Duration, header ...string
 	}
 }
 
-// refuse returns a 429 of Discord's API with this scope, which asks to wait this many seconds.
+// refuse returns a 429 of Discord's API with this scope. It asks the client to wait for this many seconds.
 func refuse(scope, seconds string) responder {
 	return answer(http.StatusTooManyRequests,
 		`{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,

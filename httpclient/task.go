@@ -9,13 +9,13 @@ import (
 // briefWait bounds waits for calls that normally return at once but may never return.
 const briefWait = 100 * time.Millisecond
 
-// task is a call in a separate goroutine, so that its caller can stop waiting. It is used for reads and round trips,
-// because these do not always return when their body is closed or their context ends.
+// task is a function call in a separate goroutine, so that its caller can stop waiting for it. Reads and round trips
+// are made in this way, because they do not always return when their body is closed or their context ends.
 type task[T any] struct {
 	over     chan struct{}
 	returned bool
 	result   T
-	problem  any // the value of the call's panic
+	problem  any // the value with which the call panicked
 }
 
 func start[T any](call func() T) *task[T] {
@@ -43,7 +43,7 @@ func (t *task[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// waitBriefly does the same as the method wait, for at most briefWait instead of a context.
+// waitBriefly waits until the call ends, but at most for briefWait, and reports whether the call has ended.
 func (t *task[T]) waitBriefly() bool {
 	select {
 	case <-t.over:
@@ -67,7 +67,7 @@ func (t *task[T]) get() T {
 	return t.result
 }
 
-// leave lets the call go on without waiting for it. When the call ends, late gets its result, which is the zero value
+// leave does not wait for the call. When the call ends later, leave calls late with the result, which is the zero value
 // after a panic or Goexit.
 func (t *task[T]) leave(late func(T)) {
 	go func() {

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster.
-// NewTransport returns a Transport; the zero value cannot be used. It is safe for concurrent use. In tests with
+// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one
+// from NewTransport; the zero value cannot be used. A Transport is safe for concurrent use. In tests with
 // testing/synctest, make the Transport inside the bubble, because its manager has timers.
 type Transport struct {
 	base     http.RoundTripper
@@ -37,13 +37,13 @@ type Transport struct {
 	end      context.CancelFunc
 }
 
-// NewTransport returns a transport that is ready for use. Close it when you no longer need it: until then its manager
-// runs a goroutine that evicts idle buckets. Options are applied in order. A later option of the same name replaces an
-// earlier one, except that WithBuckets, WithAPI, and WithDialect for another server add to the earlier ones, and that
-// WithAttempts replaces only the fields that it sets.
+// NewTransport returns a transport that is ready for use. Close it when you no longer need it. Until then its manager
+// runs a goroutine that evicts idle buckets. Options are applied in order. A later option replaces an earlier one of
+// the same name, with two exceptions: WithBuckets, WithAPI, and WithDialect for another server add to the earlier
+// options, and WithAttempts replaces only the fields that it sets.
 //
-// NewTransport does not fail. If options exclude each other, or if an option cannot be used, every request fails with
-// ErrOptions.
+// NewTransport always returns a Transport. If options exclude each other, or if an option cannot be used, every request
+// fails with ErrOptions.
 func NewTransport(options ...Option) *Transport {
 	s := defaults()
 	for _, option := range options {
@@ -77,8 +77,8 @@ func NewTransport(options ...Option) *Transport {
 
 // Pings find a dead HTTP/2 connection before a request is lost on it.
 const (
-	pingAfter   = 15 * time.Second // after this time in which nothing arrived from the server
-	pingTimeout = 5 * time.Second
+	pingAfter   = 15 * time.Second // a ping is sent when nothing has arrived from the server for this time
+	pingTimeout = 5 * time.Second  // the connection is closed if no reply arrives within this time
 )
 
 // newBase returns a copy of http.DefaultTransport that also pings silent HTTP/2 connections, and true. If the program
@@ -105,8 +105,8 @@ func isNil(l Limiter) bool {
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// limiter of WithLimiter stays open, and requests that wait in that limiter go on waiting. Closing again does nothing.
-// The error is always nil.
+// limiter of WithLimiter stays open, and requests that wait in that limiter continue to wait. A second call does
+// nothing. The error is always nil.
 func (t *Transport) Close() error {
 	t.requests.Closing()
 	t.end()
@@ -124,12 +124,13 @@ func (t *Transport) Close() error {
 // RoundTrip have returned, and closes the transport. Meanwhile, requests that wait for a limit or for another attempt
 // are still sent. If the context ends first, Shutdown closes the transport at once, as Close does, and returns the
 // context's error. Shutdown does not wait for the bodies of responses, which can still be read afterwards. Shutdown
-// neither rejects requests to hosts that are not limited nor waits for them. A redirect that http.Client follows is a
-// new request, and is rejected.
+// neither rejects requests to hosts that are not limited nor waits for them. If http.Client follows a redirect
+// meanwhile, that is a new request, which is rejected.
 //
 // Before Shutdown closes the transport, it shuts down the transport's own manager, see
-// buckets.RESTBucketManager.Shutdown, but not a limiter of WithLimiter. Shutdown can be called more than once, also at
-// the same time. If Close or another call of Shutdown cuts off a waiting request, Shutdown returns buckets.ErrClosed.
+// buckets.RESTBucketManager.Shutdown. It does not shut down a limiter of WithLimiter. Shutdown can be called more than
+// once, also concurrently. If Close or another call of Shutdown cuts off a waiting request, Shutdown returns
+// buckets.ErrClosed.
 func (t *Transport) Shutdown(ctx context.Context) error {
 	err := t.requests.Wait(ctx, t.life.Done())
 	if err == nil && t.owned {
@@ -144,9 +145,9 @@ func (t *Transport) Shutdown(ctx context.Context) error {
 // sinceMade returns the monotonic time since the transport was made.
 func (t *Transport) sinceMade() time.Duration { return time.Since(t.epoch) }
 
-// ResetCredential lets an Authorization that rests after 401s be used again at once, on all routes. Pass the whole
-// value of the header ("Bot …"). Responses to requests that are in flight now do not make the Authorization rest again.
-// A new token needs no reset.
+// ResetCredential lets an Authorization be used again at once, on all routes, if it rests (is not used) after 401s.
+// Pass the whole value of the header ("Bot …"). Responses to requests that are in flight now do not make the
+// Authorization rest again. A new token needs no reset.
 func (t *Transport) ResetCredential(authorization string) {
 	if authorization != "" {
 		t.credentials.reset(t.credentials.idOf(CredentialAuthorization, authorization))
@@ -154,14 +155,14 @@ func (t *Transport) ResetCredential(authorization string) {
 }
 
 // HasSucceeded reports whether Discord has accepted this Authorization within the last week for a request that needs
-// one, in this process or in a process whose state was restored. All Authorizations without such a success have one
-// common share of the budget of invalid requests, see buckets.Request.Unproven.
+// one, in this process or in a process whose state was restored. All Authorizations without such a success together
+// have only one share of the budget of invalid requests, see buckets.Request.Unproven.
 func (t *Transport) HasSucceeded(authorization string) bool {
 	return t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
 }
 
-// LiftHolds ends the effects of earlier refusals: rests of credentials, waits of the transport after 429s, and the
-// holds of the limiter if the limiter has a method LiftHolds. Every manager has this method, see
+// LiftHolds ends the effects of earlier refusals: credentials no longer rest, and requests no longer wait because of
+// earlier 429s. It calls the method LiftHolds of the limiter if the limiter has one. Every manager has this method, see
 // buckets.RESTBucketManager.LiftHolds. New responses count as usual.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll()
@@ -171,51 +172,53 @@ func (t *Transport) LiftHolds() {
 	t.liftSignal.lift()
 }
 
-// CloseIdleConnections calls the method of the same name of the base transport, if there is one.
-// http.Client.CloseIdleConnections calls it.
+// CloseIdleConnections calls CloseIdleConnections of the base transport, if the base has this method. It is called by
+// http.Client.CloseIdleConnections.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip waits until the request may be sent, sends it, and returns its response at once. After a 429, RoundTrip
-// waits and sends the request again, and the request keeps its place in the queue. After a temporary failure, RoundTrip
-// repeats the request if that does no harm, see Attempts.
+// RoundTrip waits until the request may be sent, sends it, and returns the response as soon as its headers arrive.
+// After a 429, RoundTrip waits and sends the request again, and the request keeps its place in the queue. After a
+// temporary failure, RoundTrip repeats the request if that does no harm, see Attempts.
 //
 // This applies to requests to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI.
 // Requests to other hosts, their responses and their errors are passed on unchanged, also after Close, and do not
-// affect what is known about limits. The only change is that credentials, cookies and the Referer are removed from a
+// affect what is known about limits. There is one exception: credentials, cookies and the Referer are removed from a
 // request that a limited host redirected to another host.
 //
-// A 429 is returned only if the request cannot be repeated because its body can be sent only once. A response that is
-// returned is unchanged, unless WithoutRateLimitHeaders is used. RoundTrip does not wait for the body of the response,
-// except after a 429, or after a status of another Dialect that may be a refusal. The first 4 KiB of the body of a 401
+// A 429 is returned only if the request's body can be sent only once, so that the request cannot be repeated. Responses
+// are returned unchanged, unless WithoutRateLimitHeaders is used. RoundTrip waits for the body of a response only if
+// the response is a 429, or if a Dialect may take the response for a refusal. The first 4 KiB of the body of a 401
 // without the header Via, and of a webhook's 404, are inspected as they arrive, to learn whether Discord has refused
-// the credential. If the caller closes such a body before that, Close waits at most 100 ms for these bytes. A caller
-// that sets Accept-Encoding gets the body unchanged; gzip and deflate are decoded only for the inspection, and bodies
-// with other encodings are not inspected. A 407 comes from a proxy, and does not affect credentials.
+// the credential. If the caller closes such a body before these bytes have arrived, Close waits for them, but at most
+// 100 ms. A caller that sets Accept-Encoding gets the body unchanged; gzip and deflate are decoded only for the
+// inspection, and bodies with other encodings are not inspected. A 407 comes from a proxy, and does not affect
+// credentials.
 //
-// The errors are those of the base transport, wrapped in a *RetryError if the request was repeated after a failure, or
-// if only its body or a bound on retries prevented that, and
+// The errors are:
+//   - those of the base transport, wrapped in a *RetryError if the request was repeated after a failure, or if only
+//     the request's body or a bound on retries prevented that
 //   - those of buckets.RESTBucketManager.Acquire, for example for requests that would wait too long
 //   - *ratelimits.SupersededError if a newer request took the place of this one, see ContextWithLatest
 //   - *ratelimits.EdgeError after a refusal that does not say when to retry
 //   - *AttemptTimeoutError if an attempt made no progress for too long
-//   - *CredentialError if Discord has refused the credential. Requests that already wait get this error at once, too.
+//   - *CredentialError if Discord has refused the credential. Requests that are already waiting get this error at once.
 //     After a 401 an Authorization is not used for ten minutes on that route with that channel, guild or webhook. After
 //     401s on two routes, with no success between them, it is not used for any request. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //   - ErrOptions if options of NewTransport exclude each other, or if one of them or ContextWithAttempts cannot be used
 //
-// The request is not modified, and its body is always closed. If the context ends while the body is being read, it is
-// closed during the read. If that does not end the read, RoundTrip returns before the read ends, as the contract of
-// http.RoundTripper allows. The deprecated Request.Cancel does not end a wait for a limit; only the base transport and
-// the decision about a retry heed it. If a response has the status 101, or its body is an io.Writer, the body is
-// returned as the base transport returned it.
+// The request is not modified, and its body is always closed. If the context ends while the body is being read, the
+// body is closed during the read. If closing does not end the read, RoundTrip returns before the read ends, as the
+// contract of http.RoundTripper allows. The deprecated Request.Cancel does not end a wait for a limit. Only the base
+// transport and the decision about a retry obey it. If a response has the status 101, or if its body is an io.Writer,
+// the body is exactly that of the base transport.
 //
-// Discord has hidden limits on some fields of bodies, such as a channel's name. To know which requests share such a
-// limit, the transport reads the field names from bodies whose Content-Type is JSON or missing.
+// Discord has hidden limits for some fields of bodies, such as a channel's name. To know which requests share such a
+// limit, the transport reads the names of the fields from bodies whose Content-Type is JSON or missing.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if t.invalid != nil {
 		closeBody(request)
@@ -246,7 +249,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		Server: server, Route: route, Authorization: authorization, Supersedes: supersedes(request.Context(), route),
 	}
 	if t.manager != nil {
-		t.manager.Begin(&x.ask) // now, because reading the body may take long
+		t.manager.Begin(&x.ask) // before the body is read, because that may take long
 	}
 	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()

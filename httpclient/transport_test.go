@@ -70,7 +70,7 @@ func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T)
 		transport := newTransport(t, below)
 		start := time.Now()
 		var calls []*call
-		for range 4 { // the first is sent alone, the others wait for its outcome
+		for range 4 { // the first one is sent alone, and the others wait for its outcome
 			calls = append(calls, send(transport, newMessage(t)))
 			synctest.Wait()
 		}
@@ -90,7 +90,7 @@ func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t,
 		responder(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
-	// For the second request, another goroutine calls the transport below.
+	// For the second request, another goroutine calls the base transport.
 	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} {
 		over, returned := make(chan struct{}), false
 		go func() {
@@ -186,7 +186,7 @@ func TestTheRequestIsNotModifiedAndSentAsItIs(t *testing.T) {
 
 		require.Len(t, below.requests(), c.sent)
 		for _, a := range below.requests() {
-			assert.Equal(t, r.Method, a.request.Method, "the method must be left to the transport below")
+			assert.Equal(t, r.Method, a.request.Method, "the method must reach the base transport unchanged")
 			assert.Equal(t, url.String(), a.request.URL.String())
 			assert.Equal(t, header, a.request.Header)
 			assert.Equal(t, r.Host, a.request.Host)
@@ -239,8 +239,9 @@ func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
 	})
 }
 
-// If a transport below returns neither a response nor an error, http.Client returns an error; so must the transport.
-// http.Client ignores a response that comes with an error, so the transport has to close its body.
+// If the base transport returns neither a response nor an error, the transport must return an error, as http.Client
+// does. If the base transport returns both, the transport has to close the response's body, because http.Client ignores
+// such a response.
 func TestATransportBelowThatReturnsNothingOrTooMuchIsAnError(t *testing.T) {
 	inBubbles(t, map[string]string{"of the API": "discord.com", "of a media host": "cdn.discordapp.com"},
 		func(t *testing.T, host string) {
@@ -273,9 +274,9 @@ func TestATransportBelowThatReturnsNothingOrTooMuchIsAnError(t *testing.T) {
 		})
 }
 
-// After a lost connection the server may have processed the request, so the transport must return the error instead of
-// repeating the request. The lost request stays charged, because the server may have counted it. Later requests must be
-// sent as usual.
+// If a connection is lost, the server may have processed the request. Therefore the transport must return the error and
+// must not repeat the request. The lost request must count against its limits, because the server may have counted it.
+// Later requests must be sent as usual.
 func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 	before, after := discordsim.ConnectionLostBefore, discordsim.ConnectionLostAfter
 	inBubbles(t, map[string]discordsim.Fault{

@@ -42,8 +42,8 @@ func (c closers) Close() error {
 	return nil
 }
 
-// With Expect: 100-continue, the server asks for the body some seconds after the headers. If that is within the attempt
-// timeout, the upload must go on; otherwise the attempt must time out.
+// With Expect: 100-continue, the server asks for the body some seconds after it has received the headers. If this
+// happens within the attempt timeout, the upload must go on. Otherwise the attempt must time out.
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
 	const limit = httpclient.DefaultAttemptTimeout
@@ -67,8 +67,8 @@ func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	}
 }
 
-// If net/http cannot see that a body is in memory, it sends the headers separately. The transport must pass a small
-// body in a form in which net/http can see that.
+// If net/http does not know that a body is in memory, it sends the headers separately. The transport must therefore
+// pass a small body in a type that net/http recognises.
 func TestASmallBodyIsSentTogetherWithItsHeaders(t *testing.T) {
 	inBubbles(t, map[string]func(*http.Request){
 		"by GetBody":     func(*http.Request) {},
@@ -98,8 +98,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// An upload that makes slow progress is the first request of its route. After 15 s the other requests must be sent
-// without its outcome.
+// The first request of a route is an upload that makes slow progress. After 15 s the other requests must be sent,
+// although the upload has no response yet.
 func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, everything(discordsim.Fixed(5, 5*time.Second)))
@@ -245,7 +245,7 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 		return fake(copied)
 	})
 	type story struct {
-		below   http.RoundTripper // nil: HTTP
+		below   http.RoundTripper // nil: an http.Transport
 		length  int64
 		getBody func() (io.ReadCloser, error)
 	}
@@ -319,8 +319,8 @@ func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
 	})
 }
 
-// The first request of a route is sent alone. An upload whose body has not begun must not be that request, and must not
-// hold a lease while it waits for its body, even before a repetition.
+// The first request of a route is sent alone. That request must not be an upload whose body has not begun to arrive.
+// Such an upload must not hold a lease while it waits for its body, also not before a repetition.
 func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	type story struct {
 		first   responder // of the upload; nil: its first attempt succeeds
@@ -339,11 +339,11 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 		below := newScript(answer(http.StatusOK, ""))
 		source, writer := io.Pipe()
 		r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", ""), source, c.length)
-		r.Header.Set("Content-Type", "multipart/form-data") // in a form, the transport does not look for a nonce
+		r.Header.Set("Content-Type", "multipart/form-data") // the transport does not look for a nonce in a form
 		if c.getBody {
 			r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("it is not needed") }
 		}
-		if c.first != nil { // the second attempt reads from the source
+		if c.first != nil { // the second attempt reads the body from the source
 			below = newScript(c.first, answer(http.StatusOK, ""))
 			r.Body = io.NopCloser(io.LimitReader(endless{}, c.length))
 			r.GetBody = func() (io.ReadCloser, error) { return source, nil }

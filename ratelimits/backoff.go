@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Backoff computes growing delays: unit, unit × base, unit × base², …, up to a maximum. Each is shifted by a random
-// part of the jitter, so that many clients do not retry at the same instant. It corresponds to the exponential backoff
-// of hikari (a Discord library for Python). A Backoff is not safe for concurrent use.
+// Backoff computes growing delays: unit, unit × base, unit × base², …, up to a maximum. To each delay it adds a random
+// duration between -jitter and jitter, so that many clients do not retry at the same time. It corresponds to the
+// exponential backoff of hikari (a Discord library for Python). A Backoff is not safe for concurrent use.
 type Backoff struct {
 	unit    time.Duration
 	base    float64
@@ -21,7 +21,8 @@ type Backoff struct {
 }
 
 // NewBackoff returns a backoff whose delays begin with unit (which must be positive) and grow by the factor base
-// (finite, at least 1) up to maximum (at least unit). Each delay is shifted by up to ± jitter (not negative).
+// (finite, at least 1) up to maximum (at least unit). To each delay, a random duration between -jitter and jitter is
+// added; jitter must not be negative.
 func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration) (*Backoff, error) {
 	switch {
 	case unit <= 0:
@@ -36,8 +37,7 @@ func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration)
 	return &Backoff{unit: unit, base: base, maximum: maximum, jitter: jitter, random: rand.Float64}, nil
 }
 
-// Next returns the next delay. It is never negative and exceeds the maximum only by jitter. Once delays have reached
-// the maximum, they stay there.
+// Next returns the next delay. The delay is never negative, and it exceeds the maximum by at most jitter.
 func (b *Backoff) Next() time.Duration {
 	delay := min(float64(b.unit)*math.Pow(b.base, float64(b.step)), float64(b.maximum))
 	b.step++
@@ -48,7 +48,7 @@ func (b *Backoff) Next() time.Duration {
 // Reset starts again from the first delay.
 func (b *Backoff) Reset() { b.step = 0 }
 
-// All returns an endless sequence of the delays.
+// All returns an endless sequence of the next delays.
 func (b *Backoff) All() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		for yield(b.Next()) {

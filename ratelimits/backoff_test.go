@@ -56,7 +56,7 @@ func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
 		break
 	}
 
-	steep := newBackoff(t, 1e300, time.Hour, 0) // its powers soon overflow
+	steep := newBackoff(t, 1e300, time.Hour, 0) // the powers of this base soon overflow
 	assert.Equal(t, time.Second, steep.Next())
 	for range 5 {
 		assert.Equal(t, time.Hour, steep.Next())
@@ -79,5 +79,5 @@ func TestJitterShiftsEachDelayByAtMostItself(t *testing.T) {
 	jittered.random = func() float64 { return 0 } // the largest negative shift
 	jittered.Reset()
 	jittered.jitter = time.Minute
-	assert.Equal(t, time.Duration(0), jittered.Next(), "never negative")
+	assert.Equal(t, time.Duration(0), jittered.Next(), "a delay is never negative")
 }

@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// The first byte identifies the type and the format of what follows. It changes whenever the fields of the type change.
+// The first byte of encoded data identifies the type and the format. It changes whenever the fields of the type change.
 const (
 	windowFormat = 0x18
 	permitFormat = 0x25
 )
 
-// farthest bounds how far an encoded instant may be from the base of its encoding, and how long an encoded duration may
-// be. The base of a Window is its Reset, when the last charge or hold has ended. The base of a Permit is its Sent, when
-// the permit was taken or its request was sent. Instants farther in the past make no difference any more. Instants
-// farther in the future only say how long something unusual is remembered.
+// farthest is the largest distance between an encoded instant and the base of the encoding, and also the longest
+// encoded duration. The base of a Window is the result of Reset: the time at which the last charge and the hold have
+// ended. The base of a Permit is the result of Sent. Instants that are farther in the past make no difference any more.
+// Instants that are farther in the future only say how long something unusual is remembered.
 const farthest = 2 * LongestTrust
 
-// Append appends a compact form of the window to b and returns the result; DecodeWindow makes an equal window from it.
-// The times in it are those of the clock with which the window is used; Shift moves a window to another clock. A time
-// more than two days from the end of all charges and holds is moved to that distance.
+// Append appends a compact form of the window to b and returns the result. DecodeWindow makes an equal window from it.
+// The encoded times are those of the clock with which the window is used; Shift converts a window to another clock. If
+// a time is more than two days before or after the end of all charges and holds, it is changed to that distance.
 func (w *Window) Append(b []byte) []byte {
 	e := newWriter(b, windowFormat, w.Reset())
 	w.visit(e)
 	return e.b
 }
 
-// DecodeWindow decodes the window at the beginning of data, as Append has written it. It also returns the data that
-// follow the window. If the data are damaged or in another format, it returns an error that wraps ErrFormat. It never
-// uses more memory than some dozen times the size of data.
+// DecodeWindow decodes the window at the beginning of data, which Append has written. It also returns the rest of the
+// data, after the window. If the data are damaged or have another format, the error wraps ErrFormat. DecodeWindow never
+// needs more memory than some dozen times the size of data.
 func DecodeWindow(data []byte) (w Window, rest []byte, err error) {
 	d := newReader(data, windowFormat)
 	w.visit(d)
@@ -41,15 +41,15 @@ func DecodeWindow(data []byte) (w Window, rest []byte, err error) {
 	return w, d.data, nil
 }
 
-// Append appends a compact form of the permit to b and returns the result; DecodePermit makes an equal permit from it.
+// Append appends a compact form of the permit to b and returns the result. DecodePermit makes an equal permit from it.
 func (p Permit) Append(b []byte) []byte {
 	e := newWriter(b, permitFormat, p.sent)
 	p.visit(e)
 	return e.b
 }
 
-// DecodePermit decodes the permit at the beginning of data, as Append has written it, and returns it with the data that
-// follow. Its errors wrap ErrFormat.
+// DecodePermit decodes the permit at the beginning of data, which Append has written. It also returns the rest of the
+// data, after the permit. Its errors wrap ErrFormat.
 func DecodePermit(data []byte) (p Permit, rest []byte, err error) {
 	d := newReader(data, permitFormat)
 	p.visit(d)
@@ -59,18 +59,18 @@ func DecodePermit(data []byte) (p Permit, rest []byte, err error) {
 	return p, d.data, nil
 }
 
-// ErrFormat means that the data were not written by Append of this version: they are damaged, or come from another
-// version.
+// ErrFormat means that data cannot be decoded: they are damaged, or another version has written them.
 var ErrFormat = errors.New("not in the form of this version")
 
-// Values are written in groups of eight. The first byte of a group says which values are not zero; only these follow.
+// Values are written in groups of eight. The first byte of a group says which of its values are not zero. Only these
+// values follow.
 
 // writer is the visitor that encodes fields.
 type writer struct {
 	b       []byte
 	group   int // index of the first byte of the current group
 	written int
-	base    time.Duration // instants are written relative to it
+	base    time.Duration // instants are written as differences from it
 }
 
 func newWriter(b []byte, format byte, base time.Duration) *writer {
@@ -107,7 +107,7 @@ func (e *writer) high(t *time.Duration, _ bool) { e.instant(*t) }
 func (e *writer) trip(ms *uint16)               { e.value(uint64(*ms)) }
 func (e *writer) require(bool, string)          {}
 
-// instant writes 0 for no instant, so that it means none with any base.
+// instant writes an instant. No instant is written as 0, whatever the base.
 func (e *writer) instant(t time.Duration) {
 	if t == 0 {
 		e.value(0)
@@ -119,7 +119,7 @@ func (e *writer) instant(t time.Duration) {
 // reader is the visitor that decodes fields. The values that it returns after an error are meaningless.
 type reader struct {
 	data  []byte
-	group byte // bits of the current group that are left
+	group byte // the remaining bits of the current group's first byte
 	read  int
 	base  time.Duration
 	err   error
@@ -162,13 +162,13 @@ func (d *reader) value() (x uint64) {
 	return x
 }
 
-// end returns the error of decoding. A value of the last group that was not read is an error, too.
+// end returns the error of decoding. If the last group has a value that was not read, that is an error, too.
 func (d *reader) end() error {
 	d.require(d.group == 0, "it has too many values")
 	return d.err
 }
 
-// time reads a duration of either sign.
+// time reads a duration, which may be negative.
 func (d *reader) time(most time.Duration) time.Duration { return d.signed(d.value(), most) }
 
 // signed is the inverse of zigzag.
@@ -204,8 +204,8 @@ func (d *reader) trip(ms *uint16) {
 	*ms = uint16(d.number(0, math.MaxUint16))
 }
 
-// length reads how many charges follow. Each charge takes at least two bytes, which bounds the memory of a decoded
-// list.
+// length reads how many charges follow. It accepts no number that is too large for the rest of the data, because each
+// charge takes at least two bytes.
 func (d *reader) length(int) int {
 	x := d.value()
 	if d.require(x <= uint64(len(d.data)/2), "a list is longer than the data"); d.err != nil {
@@ -214,7 +214,7 @@ func (d *reader) length(int) int {
 	return int(x)
 }
 
-// zigzag maps small numbers of either sign to small unsigned ones.
+// zigzag maps positive and negative numbers that are small to small unsigned numbers.
 func zigzag(t time.Duration) uint64 { return uint64(t)<<1 ^ uint64(t>>63) }
 
 // within limits d to the range from -most to most.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything is a window in which no field is zero, on a clock whose origin lies 50 years in the past.
+// everything returns a window in which no field is zero. The origin of its clock is 50 years in the past.
 func everything() Window {
 	const origin = 50 * 365 * 24 * time.Hour
 	at := origin
@@ -52,7 +52,7 @@ func everything() Window {
 	return w
 }
 
-// plain returns a window that equals every window with the same content, however its lists are stored.
+// plain returns a copy of a window in which lists with the same content are equal.
 func plain(w *Window) Window {
 	p := *w
 	p.ledger = p.ledger.plain()
@@ -64,14 +64,14 @@ func plain(w *Window) Window {
 	return p
 }
 
-// notInLists matches fields of a plain ledger that are not used.
+// notInLists matches the names of fields that a plain ledger does not use.
 var notInLists = regexp.MustCompile(`\.(ledger|passed)\.(first|many\.gone)\b`)
 
 func (l *ledger) plain() ledger {
 	return ledger{many: &manyCharges{all: append([]charge{}, l.list()...)}, total: l.total, unsure: l.unsure}
 }
 
-// leaves calls f for each number and flag below a value.
+// leaves calls f for each number and flag in a value, and in the values to which it leads.
 func leaves(v reflect.Value, name string, f func(string, reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -89,7 +89,7 @@ func leaves(v reflect.Value, name string, f func(string, reflect.Value)) {
 	}
 }
 
-// The test fails if everything or Append omits a field.
+// The test fails if the function everything, or Append, omits a field.
 func TestEveryFieldOfAWindowTravels(t *testing.T) {
 	t.Parallel()
 	w := everything()
@@ -129,7 +129,7 @@ func TestZeroWindowAndPermitAreFewBytes(t *testing.T) {
 	assert.Equal(t, Permit{}, permit)
 }
 
-// A window with two charged requests, by the server's clock (nanoseconds since 1970), must be short when written.
+// A window that uses the server's clock (nanoseconds since 1970) must be short when it is written.
 func TestWindowIsSmallOnTheServer(t *testing.T) {
 	t.Parallel()
 	var w Window
@@ -181,19 +181,19 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 		require.ErrorIs(t, err, ErrFormat, "%d bytes", n)
 	}
 	for name, change := range map[string]func(*Window){
-		"more certain than charged":   func(w *Window) { w.ledger.list()[0].sure = 100 },
-		"not in order":                func(w *Window) { w.ledger.list()[0].reset.high += time.Hour },
-		"an empty charge":             func(w *Window) { w.ledger.list()[0].n = 0 },
-		"a suspicion that never ends": func(w *Window) { w.rare = nil },
-		"a probe that is nowhere":     func(w *Window) { w.inflight = 0 },
-		"open before it says":         func(w *Window) { w.rare.late.by = -time.Hour },
+		"more certain than charged":       func(w *Window) { w.ledger.list()[0].sure = 100 },
+		"not in order":                    func(w *Window) { w.ledger.list()[0].reset.high += time.Hour },
+		"an empty charge":                 func(w *Window) { w.ledger.list()[0].n = 0 },
+		"a suspicion that never ends":     func(w *Window) { w.rare = nil },
+		"a probe that is not in flight":   func(w *Window) { w.inflight = 0 },
+		"open before the announced reset": func(w *Window) { w.rare.late.by = -time.Hour },
 	} {
 		w := everything()
 		change(&w)
 		_, _, err := DecodeWindow(w.Append(nil))
 		assert.ErrorIs(t, err, ErrFormat, name)
 	}
-	more := new(Window).Append(nil) // its last group will claim more values than a window has
+	more := new(Window).Append(nil) // changed below: its last group claims more values than a window has
 	more[len(more)-1] |= 1 << 7     // the last group has fewer than eight values
 	_, _, err := DecodeWindow(append(more, 1))
 	assert.ErrorIs(t, err, ErrFormat)
@@ -203,7 +203,7 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
-// A list that claims to be long must not allocate memory before its elements are read.
+// If the data claim that a list is long, no memory may be allocated before the elements are read.
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newWriter(nil, windowFormat, 0)
@@ -224,7 +224,8 @@ func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
 }
 
-// A window that another process has written must not wait for more than a day, whatever lateness it has.
+// If another process has written a window, the window must not wait for more than a day, even if its lateness is
+// longer.
 func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	var w Window
@@ -239,8 +240,8 @@ func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
 	assert.LessOrEqual(t, at-now, LongestTrust)
 }
 
-// FuzzDecodeWindow looks for data that is decoded to an unusable window, or to a window that changes when it is written
-// and read again.
+// FuzzDecodeWindow looks for data that are decoded to an unusable window, or to a window that changes when it is
+// written and read again.
 func FuzzDecodeWindow(f *testing.F) {
 	full, zero := everything(), Window{}
 	f.Add(full.Append(nil))

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// dateRounding bounds how much earlier a Date is than the instant for which it stands, because a Date is cut to whole
-// seconds.
+// dateRounding is how much too early a Date may be, because its fraction of a second is cut off.
 const dateRounding = time.Second
 
-// untilReset returns the longest time that can lie between a Date and a Reset of the same clock, and by how much that
-// result may be too long. A Reset in whole seconds may have been rounded down or up.
+// untilReset returns the longest time that can lie between a Date and a Reset of the same clock. rounding says by how
+// much this time may be too long. A Reset in whole seconds may have been rounded down or up.
 func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
 	stamp := parseStamp(reset)
 	from, ok := parseDate(date)
@@ -25,7 +24,7 @@ func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
 	return max(after, 0), rounding, true
 }
 
-// untilDate returns the longest time that can lie between a Date and another date of the same clock. Both are cut to
+// untilDate returns the longest time that can lie between a Date and another date of the same clock. Both dates have
 // whole seconds.
 func untilDate(until, date string) (wait time.Duration, ok bool) {
 	to, okTo := parseDate(until)
@@ -36,7 +35,7 @@ func untilDate(until, date string) (wait time.Duration, ok bool) {
 	return max(min(to.Sub(from), longest-dateRounding)+dateRounding, 0), true
 }
 
-// parseDate reads an HTTP date, such as the server's own clock in Date.
+// parseDate reads an HTTP date. ok is false if there is none.
 func parseDate(text string) (time.Time, bool) {
 	if text == "" {
 		return time.Time{}, false

@@ -10,14 +10,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// declared is a new window of a declared limit. Responses say nothing about its state.
+// declared returns a bucket with a new window of a declared limit. Responses say nothing about the state of that limit.
 func declared(t *testing.T, limit int, period time.Duration) *bucket {
 	b := &bucket{t: t}
 	b.Declare(limit, period)
 	return b
 }
 
-// overAt sends a request at each of the given times, which is answered at once.
+// overAt sends a request at each of the given times. Each request is answered at once.
 func (b *bucket) overAt(at ...time.Duration) {
 	b.t.Helper()
 	for _, now := range at {
@@ -64,17 +64,17 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	for name, c := range map[string]struct {
-		here, there []time.Duration // when requests were over
+		here, there []time.Duration // when requests were sent and answered
 		until       time.Duration
-		room        []int // after 10, 55, 65 and 71 s
+		room        []int // how many requests may be sent after 10, 55, 65 and 71 s
 	}{
-		"nothing is known here":   {nil, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
-		"as much is known here":   {[]time.Duration{0, 5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
-		"more is known here":      {[]time.Duration{0, 5 * s, 6 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{1, 1, 3, 4}},
-		"the others come earlier": {[]time.Duration{5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
-		"it ends earlier":         {nil, []time.Duration{0, 5 * s}, 50 * s, []int{2, 4, 4, 4}},
-		"by another clock":        {nil, []time.Duration{1000 * s, 1005 * s}, 2000 * s, []int{2, 2, 2, 4}},
-		"it is over":              {nil, []time.Duration{0, 5 * s}, 9 * s, []int{4, 4, 4, 4}},
+		"nothing here":        {nil, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
+		"as much here":        {[]time.Duration{0, 5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
+		"more here":           {[]time.Duration{0, 5 * s, 6 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{1, 1, 3, 4}},
+		"others come earlier": {[]time.Duration{5 * s}, []time.Duration{0, 5 * s}, 100 * s, []int{2, 2, 4, 4}},
+		"they end earlier":    {nil, []time.Duration{0, 5 * s}, 50 * s, []int{2, 4, 4, 4}},
+		"by another clock":    {nil, []time.Duration{1000 * s, 1005 * s}, 2000 * s, []int{2, 2, 2, 4}},
+		"the others are over": {nil, []time.Duration{0, 5 * s}, 9 * s, []int{4, 4, 4, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 			}
 		})
 	}
-	t.Run("some of it has come back there", func(t *testing.T) {
+	t.Run("some charges of the other window have expired", func(t *testing.T) {
 		t.Parallel()
 		b, other := declared(t, 5, 60*s), declared(t, 5, 60*s)
 		other.overAt(0, s, 50*s)
@@ -98,7 +98,7 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 	})
 }
 
-// A declared limit and its period are bounded: the limit is at least one.
+// Declare must bring the limit and the period into their allowed ranges: the limit is at least one.
 func TestDeclaredLimitIsAtLeastOne(t *testing.T) {
 	t.Parallel()
 	b := declared(t, 0, 0)
@@ -109,8 +109,8 @@ func TestDeclaredLimitIsAtLeastOne(t *testing.T) {
 	assert.Equal(t, ratelimits.LongestTrust, declared(t, 1, ratelimits.LongestTrust+1).Period())
 }
 
-// Outcomes may be reported late and out of order. A request that was slow may have been counted late, so it stays
-// charged for longer, but it must not keep others charged.
+// Outcomes may be reported late and out of order. The server may have counted a slow request late, so the request stays
+// charged for longer. But it must not keep other requests charged.
 func TestSlowRequestKeepsNoOthersCharged(t *testing.T) {
 	t.Parallel()
 	const period = 10 * time.Minute

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Declare sets a limit that responses do not name, for a new window: at most limit requests in any period. A request
-// counts from when it is sent until one period after its outcome. A request that gets a 429 stops counting at once.
+// Declare sets a limit that responses do not name: at most limit requests in any period. Call it for a new window. A
+// request counts from the moment at which it is sent until one period after its outcome. A request that gets a 429
+// stops counting at once.
 func (w *Window) Declare(limit int, period time.Duration) {
 	w.limit, w.longest, w.origin = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), declared
 	w.probing, w.probeOut = notProbing, false // there is nothing to learn
@@ -15,15 +16,15 @@ func (w *Window) Declare(limit int, period time.Duration) {
 // Declared reports whether Declare has set the limit.
 func (w *Window) Declared() bool { return w.origin == declared }
 
-// Remember adds charges until this window has as many as another window of the same declared limit. Use it for a window
-// that has lost its state, or has an older state. The added charges count until the given time, but for a period at
-// most.
+// Remember adds charges from another window of the same declared limit, until this window has as many charges as the
+// other one. Use it for a window that has lost its state, or whose state is older. The added charges count until the
+// given time, but at most for one period.
 func (w *Window) Remember(now time.Duration, other *Window, until time.Duration) {
 	w.advance(now)
 	other.advance(now)
 	until = min(until, now+w.longest)
 	missing := min(other.ledger.total, w.limit) - w.ledger.total
-	for _, c := range slices.Backward(other.ledger.list()) { // the charges that expire last
+	for _, c := range slices.Backward(other.ledger.list()) { // begin with the charges that expire last
 		if missing <= 0 || until <= now {
 			return
 		}
@@ -33,7 +34,7 @@ func (w *Window) Remember(now time.Duration, other *Window, until time.Duration)
 	}
 }
 
-// chargeDeclared charges a request that has ended, unless a 429 has refused it.
+// chargeDeclared charges a request whose outcome is known, unless the outcome is a 429.
 func (w *Window) chargeDeclared(received time.Duration, p Permit, r *Response) {
 	if r.Class != ClassOK {
 		return

@@ -7,47 +7,49 @@ import (
 	"time"
 )
 
-// TooLongError says that a request was rejected because it would have had to wait too long. It was not sent or, after a
-// 429, not sent again.
+// TooLongError says that a request was rejected because it would have had to wait too long. The request was not sent.
+// If it had got a 429 before, it was not sent again.
 //
-// errors.Is(err, context.DeadlineExceeded) is true if the context's deadline was the bound.
+// errors.Is(err, context.DeadlineExceeded) is true if the bound was the context's deadline.
 type TooLongError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Class says which limit causes the wait. It is ClassOK if a full window or a queue causes it, not a 429.
+	// Class is the class of the 429 that causes the wait. It is ClassOK if the cause is a full window or a queue.
 	Class Class
-	// Global reports whether the wait comes from the limit of the authentication or IP address, not from the bucket.
+	// Global reports whether the wait is caused by the global limit of the authentication or IP address, and not by the
+	// bucket.
 	Global bool
-	// Wait is the predicted wait. Like Max, it counts from the moment at which the request was made. It includes the
-	// wait for the requests ahead in the queue: the next window, and a whole period for each full window that they
-	// need. Wait is 0 if no wait can be predicted.
+	// Wait is the predicted wait. Like Max, it counts from the moment at which the request was made. It includes the time
+	// that earlier requests in the queue need: the time until the next window, and a whole period for each full window of
+	// such requests. Wait is 0 if it cannot be predicted.
 	Wait time.Duration
-	// Waited is the part of Wait that had passed when the request was rejected, 0 if it was rejected at once. A new
-	// attempt would have to wait for the rest of Wait.
+	// Waited is the part of Wait that had passed when the request was rejected. It is 0 if the request was rejected at
+	// once. A new attempt would have to wait for the rest of Wait.
 	Waited time.Duration
-	// Max is the longest acceptable wait: the max rate limit, the request's max wait, or the time to the deadline.
+	// Max is the longest acceptable wait: the manager's max rate limit, the request's max wait, or the time until the
+	// context's deadline.
 	Max time.Duration
-	// Deadline reports whether Max is the time to the context's deadline.
+	// Deadline reports whether Max is the time until the context's deadline.
 	Deadline bool
-	// Limit is the number of requests per window, 0 if not known.
+	// Limit is the number of requests per window, 0 if it is not known.
 	Limit int
-	// Period is the length of the window, 0 if not known.
+	// Period is the length of the window, 0 if it is not known.
 	Period time.Duration
-	// Declared is the name of the declared limit (buckets.WithLimit) that causes the wait, empty if none does. Limit
-	// and Period then belong to it.
+	// Declared is the name of the declared limit (see buckets.WithLimit) that causes the wait. Limit and Period then
+	// belong to it. If another limit causes the wait, Declared is empty.
 	Declared string
-	// Bucket is the bucket hash, as in X-RateLimit-Bucket, empty if it is not known or may contain a token.
+	// Bucket is the bucket hash, as in X-RateLimit-Bucket. It is empty if it is not known or may contain a token.
 	Bucket string
-	// Key is the same for requests of one manager that wait for the same limit: that of a bucket, of a credential, of
-	// the edge, or a declared limit. Callers that repeat such requests later can space them by Key. It contains no
-	// token, has no other meaning, and can be empty.
+	// Key identifies the limit that causes the wait: that of a bucket, of a credential, or of the edge, or a declared
+	// limit. Callers can use it to space out repeated requests that wait for the same limit. It contains no token, and can
+	// be empty.
 	Key string
-	// Cause is why the wait could not be predicted: the server of shared limits is unavailable. errors.Is and errors.As
-	// find it. It is nil if only limits are the reason.
+	// Cause is the error of the server of shared limits, if the wait could not be predicted because that server is
+	// unavailable. Otherwise it is nil. errors.Is and errors.As find it.
 	Cause error
 }
 
-// Error names the route, the predicted wait and its reason, and the longest acceptable wait.
+// Error names the route, the predicted wait, the reason for the wait, and the longest acceptable wait.
 func (e *TooLongError) Error() string {
 	var b strings.Builder
 	b.WriteString("rate limit too long: ")
@@ -80,7 +82,7 @@ func (e *TooLongError) Error() string {
 	return b.String()
 }
 
-// reason names the limit that causes the wait, unless it is only a window that is used up.
+// reason names the limit that causes the wait. It returns "" if the cause is just a full window.
 func (e *TooLongError) reason() string {
 	switch {
 	case e.Declared != "":
@@ -101,10 +103,10 @@ func (e *TooLongError) reason() string {
 	return ""
 }
 
-// Timeout reports whether the context's deadline was the bound, for callers such as *url.Error that check for timeouts.
+// Timeout reports whether the bound was the context's deadline. Callers such as *url.Error use it.
 func (e *TooLongError) Timeout() bool { return e.Deadline }
 
-// Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and the cause if there is one.
+// Unwrap returns context.DeadlineExceeded, if the bound was the context's deadline, and Cause, if there is one.
 func (e *TooLongError) Unwrap() []error {
 	var all []error
 	if e.Deadline {
@@ -116,15 +118,15 @@ func (e *TooLongError) Unwrap() []error {
 	return all
 }
 
-// QueueFullError says that a request was rejected, and not sent, because the largest allowed number of requests wait
+// QueueFullError says that a request was rejected, and not sent, because as many requests as allowed are waiting
 // already.
 type QueueFullError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Waiting is the number of waiting requests: of all credentials, or only of the request's credential if that may
-	// not use up more of the places.
+	// Waiting is the number of waiting requests. It counts the requests of all credentials, or only those of the request's
+	// credential if that credential may not take more of the places.
 	Waiting int
-	// Max is the largest number of these requests that may wait now.
+	// Max is the number of these requests that may wait at the same time at present.
 	Max int
 }
 
@@ -133,12 +135,12 @@ func (e *QueueFullError) Error() string {
 }
 
 // SupersededError says that a request was not sent, or not sent again, because a newer request with the same key took
-// its place, see buckets.Request.Supersedes. The newer request may still wait, and may fail itself.
+// its place: see buckets.Request.Supersedes. The newer request may be waiting, and it may fail as well.
 type SupersededError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Again reports that the request was to be sent again: its earlier attempt was given back unsent, was refused with
-	// a 429, got no response, or got a 5xx. It is false for a request that was never sent.
+	// Again reports whether the request had made an earlier attempt, and was waiting for the next one. The earlier attempt
+	// was given back unsent, got a 429 or a 5xx, or got no response.
 	Again bool
 }
 
@@ -151,7 +153,7 @@ func (e *SupersededError) Error() string {
 }
 
 // EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to retry. The
-// request was not repeated. All requests from this IP address are held for Hold; then one is sent first.
+// request was not repeated. All requests from this IP address are held for the duration Hold. Then one is sent first.
 type EdgeError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -164,19 +166,20 @@ func (e *EdgeError) Error() string {
 		"when to retry; all requests from this address are held for %v", e.Route, e.Hold.Round(time.Millisecond))
 }
 
-// BudgetError says that a request was rejected because there have been so many invalid responses recently that Discord
-// might ban the IP address. Nothing was sent.
+// BudgetError says that a request was rejected, and not sent, because there were so many invalid responses recently
+// that Discord might ban the IP address.
 type BudgetError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Used is the number of invalid responses in the latest Period. InFlight is the number of requests whose responses
-	// may be invalid.
+	// Used is the number of invalid responses in the latest Period. InFlight is the number of requests in flight, whose
+	// responses may turn out to be invalid.
 	Used, InFlight int
-	// Limit is the number of invalid responses allowed in each Period, after subtracting the margin.
+	// Limit is the number of invalid responses that are allowed in each Period. The margin is already subtracted.
 	Limit  int
 	Period time.Duration
-	// RetryAfter is the time until some invalid responses are no longer counted, 0 if that depends on requests in
-	// flight. Responses are counted in slices of a sixtieth of the Period, so RetryAfter may be too long by one slice.
+	// RetryAfter is the time until some invalid responses are no longer counted. It is 0 if the next permission depends on
+	// requests in flight instead. Responses are counted in slices of a sixtieth of Period, so RetryAfter may be too long
+	// by one slice.
 	RetryAfter time.Duration
 }
 

@@ -2,13 +2,14 @@ package ratelimits
 
 import "time"
 
-// evidence records earlier responses of a window, so that a later response can rule out kinds.
+// evidence records what the responses of a window have shown so far. A later response may contradict them, and so rule
+// out kinds.
 type evidence struct {
 	refuted   kinds
 	others    bool     // other clients seem to use the bucket
-	suspected bool     // KindNext is more likely than KindFixed, until rare.suspected
-	seen      uint8    // responses since all kinds were last possible again, at most 255
-	leftOut   uint8    // recent responses that no kind can have given; counted anew from rare.leftOutUntil on
+	suspected bool     // KindNext is more likely than KindFixed, until the time rare.suspected
+	seen      uint8    // number of responses since all kinds became possible (again), at most 255
+	leftOut   uint8    // number of recent contradicted responses; the count begins anew at rare.leftOutUntil
 	reset     interval // the latest reset that a response named; at is when that response came
 	at        time.Duration
 	fixed     fixedEvidence
@@ -16,8 +17,9 @@ type evidence struct {
 	next      nextEvidence
 }
 
-// kindOf maps a set of refuted kinds to the only kind that remains. KindFixed remains even if KindNext is not refuted:
-// the responses of KindNext look like those of a fixed window until a reset moves.
+// kindOf maps a set of refuted kinds to the kind that is assumed. Usually this is the only kind that is not refuted.
+// But KindFixed is assumed even if KindNext is not refuted, because the responses of KindNext look like those of a
+// fixed window until a reset moves.
 var kindOf = [everyKind + 1]Kind{
 	everyKind &^ fixed: KindFixed,
 	log | leaky:        KindFixed,
@@ -28,22 +30,22 @@ var kindOf = [everyKind + 1]Kind{
 
 func (e *evidence) kind() Kind { return kindOf[e.refuted&everyKind] }
 
-// windows reports whether the window treats all requests as expiring together, as in a fixed window.
+// windows reports whether all requests are assumed to expire together, as in a fixed window.
 func (e *evidence) windows() bool {
 	return e.kind() == KindFixed && (!e.suspected || e.refuted&next != 0)
 }
 
-// mayBeNext reports whether KindNext is possible and something suggests it.
+// mayBeNext reports whether KindNext is possible and there is a sign of it.
 func (e *evidence) mayBeNext() bool {
 	return e.refuted&next == 0 && (e.refuted&fixed != 0 || e.suspected)
 }
 
-// suspectedPeriods is for how many periods KindNext is preferred to KindFixed after an event that no other kind
-// explains. Another client or a mistake of the server may also have caused the event. Preferring KindNext makes each
-// period longer by a part of a round trip.
+// suspectedPeriods is how many periods KindNext is preferred to KindFixed after an event that only KindNext explains.
+// The event may have another cause: another client, or a mistake of the server. While KindNext is preferred, each
+// period takes longer, by a part of a round trip.
 const suspectedPeriods = 64
 
-// suspect records an event that fits KindNext and seems to fit no other kind.
+// suspect records an event that only KindNext seems to explain.
 func (w *Window) suspect(from, period time.Duration) {
 	if w.evidence.refuted&next == 0 {
 		rare := w.writeRare()
@@ -56,17 +58,17 @@ type verdict uint8
 
 const (
 	consistent   verdict = iota
-	contradicted         // no kind can have given it: this response or an earlier one may be wrong
-	believed             // contradicted several times within a short time: the bucket now works in another way
+	contradicted         // no kind can have given the responses so far: this one or an earlier one may be wrong
+	believed             // the last of several contradicted responses: the bucket now works in another way
 )
 
-// If enoughLeftOut responses that no kind can have given come soon after each other, they are believed: the bucket has
-// changed. Fewer such responses may be mistakes of the server, or correct responses after a mistake.
+// enoughLeftOut is how many responses that contradict the evidence must come soon after each other to be believed. Then
+// the bucket has changed. Fewer such responses may be mistakes of the server, or correct responses after a mistake.
 const enoughLeftOut = 3
 
 // judge updates the evidence with a response. If the response contradicts the evidence, judge makes all kinds possible
-// again. It then uses the response as evidence only if enoughLeftOut such responses have come within a short time; see
-// contradict.
+// again. The response itself becomes evidence only if it is the last of enoughLeftOut such responses within a short
+// time: see contradict.
 func (w *Window) judge(s *sample) verdict {
 	e := &w.evidence
 	e.suspected = e.suspected && s.received < w.rare.suspected
@@ -82,9 +84,9 @@ func (w *Window) judge(s *sample) verdict {
 	return v
 }
 
-// contradict makes all kinds possible again after a response that contradicts the evidence. The last of enoughLeftOut
-// such responses within a short time shows that the bucket now works in another way. That response is the first
-// evidence of the new way.
+// contradict makes all kinds possible again after a response that contradicts the evidence. If it is the last of
+// enoughLeftOut such responses within a short time, the bucket now works in another way, and the response is the first
+// evidence of that way.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
 	if s.received >= rare.leftOutUntil {
@@ -108,7 +110,7 @@ func (w *Window) contradict(s *sample) verdict {
 	return contradicted
 }
 
-// refute rules out the kinds that cannot have given a response, and records the response for the other kinds.
+// refute rules out the kinds that cannot have given a response. For the other kinds, it records the response.
 func (w *Window) refute(s *sample) {
 	e, l := &w.evidence, &w.ledger
 	if s.rounding > w.readRare().rounding {
@@ -116,14 +118,14 @@ func (w *Window) refute(s *sample) {
 	}
 	s.rounding = w.readRare().rounding
 	longest := max(w.longest, s.after) - s.rounding   // the shortest possible period
-	if s.sent >= e.at && s.reset.high < e.reset.low { // a bucket's reset moves only forwards
+	if s.sent >= e.at && s.reset.high < e.reset.low { // the reset of a bucket never moves back
 		e.refuted = everyKind
 		return
 	}
 	if e.refuted&(fixed|next) != fixed|next && e.fixed.refutes(s, longest) {
 		e.refuted |= fixed
 	}
-	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset, w.readRare().late.by) {
+	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset) {
 		e.refuted |= leaky
 	}
 	if e.refuted&log == 0 && refutesLog(s, w.longest) {
@@ -140,13 +142,12 @@ func (w *Window) refute(s *sample) {
 // leastPeriod returns the shortest possible period according to the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
 
-// enough is how many responses must fit a sliding bucket before the window explains a count by a sliding bucket rather
-// than by other clients. If a bucket does not slide, one response is usually enough to show that, unless resets are
-// rounded.
+// enough is how many responses must have come before a high count is explained by a sliding bucket rather than by other
+// clients. If a bucket does not slide, usually one response shows that, unless resets are rounded.
 const enough = 4
 
-// slides reports whether, in a fixed window, only other clients could explain the count, while a sliding bucket
-// explains it without them.
+// slides reports whether the count in a response is better explained by a sliding bucket: in a fixed window, only other
+// clients could explain it.
 func (w *Window) slides(s *sample, expired int32) bool {
 	e, l := &w.evidence, &w.ledger
 	return e.seen > enough && w.readRare().rounding == 0 && !e.others && e.refuted&fixed == 0 &&

@@ -9,14 +9,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// ExampleParseResponse reads a 429 of Discord and prints the wait that it asks for.
+// ExampleParseResponse reads a 429 from Discord, and prints the wait that the 429 asks for.
 func ExampleParseResponse() {
 	header := http.Header{}
 	header.Set("X-RateLimit-Limit", "5")
 	header.Set("X-RateLimit-Remaining", "0")
 	header.Set("X-RateLimit-Reset-After", "1.250")
 	header.Set("X-RateLimit-Scope", "user")
-	header.Set("Via", "1.1 google") // added by Discord's API; responses of the network in front of it lack it
+	header.Set("Via", "1.1 google") // Discord's API adds this header; the network in front of the API does not
 	body := []byte(`{"message": "You are being rate limited.", "retry_after": 1.25, "global": false}`)
 
 	response := ratelimits.ParseResponse(http.StatusTooManyRequests, header, body)
@@ -27,7 +27,7 @@ func ExampleParseResponse() {
 	// wait 1.25s
 }
 
-// ExampleWindow sends requests to a bucket of two, in virtual time: no clock runs.
+// ExampleWindow sends requests to a bucket with a limit of two. The times are arguments, so no clock is needed.
 func ExampleWindow() {
 	var window ratelimits.Window // nothing is known yet, so one request is sent first
 	permit, ok := window.Take(0)
@@ -53,7 +53,7 @@ func ExampleWindow() {
 func ExampleThrottle() {
 	var hold ratelimits.Throttle
 	hold.Extend(0, 3*time.Second)
-	hold.Extend(time.Second, time.Second) // would end earlier: no effect
+	hold.Extend(time.Second, time.Second) // this hold would end earlier, so it has no effect
 	fmt.Println(hold.Wait(time.Second))
 	// Output: 2s
 }

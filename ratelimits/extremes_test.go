@@ -18,7 +18,8 @@ var (
 	extremeNumbers = []int{math.MinInt, -1, 0, 1, 5, 1 << 31, 1 << 33, math.MaxInt - 1, math.MaxInt}
 )
 
-// extremeResponse draws a response as a caller may make it by hand: each field has any value, whatever the others say.
+// extremeResponse draws a response that a caller might make without ParseResponse: each field has any value,
+// independently of the other fields.
 func extremeResponse(t *rapid.T) ratelimits.Response {
 	times, numbers := rapid.SampledFrom(extremeTimes), rapid.SampledFrom(extremeNumbers)
 	return ratelimits.Response{
@@ -53,7 +54,7 @@ func TestA429AsksForADayAtMost(t *testing.T) {
 	}
 }
 
-// Whatever the fields of responses are, the window names bounded waits and opens again.
+// Whatever the fields of responses contain, the waits of the window must be bounded, and the window must open again.
 func TestResponsesWithFieldsAtTheirExtremesStopNoWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,7 +105,7 @@ func TestResponsesWithFieldsAtTheirExtremesStopNoWindow(t *testing.T) {
 	})
 }
 
-// soon asserts that waits are bounded. The bound is high because hidden limits are remembered for several periods.
+// soon asserts that waits are bounded. The bound is high, because hidden limits are remembered for several periods.
 func soon(t require.TestingT, now time.Duration, waits ...time.Duration) {
 	for i, wait := range waits {
 		require.LessOrEqual(t, wait, 1000*ratelimits.LongestTrust, fmt.Sprint(i))
@@ -112,7 +113,7 @@ func soon(t require.TestingT, now time.Duration, waits ...time.Duration) {
 	}
 }
 
-// Whatever times another process has written, the window must open at most a day after Resume.
+// Whatever times another process has written, the window must open within a day after Resume.
 func TestResumedWindowWaitsForADayAtMost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// visitor is called for every field of a window or a permit, in the same order: to write it, to read it, or to move it
-// to another clock. An instant that is compared as a point, such as the time of a response, is visited as low or high:
-// whichever puts every comparison on the safe side.
+// visitor is called for every field of a window or a permit, always in the same order. It writes the field, reads it,
+// or converts it to another clock. Some instants are not intervals, such as the time of a response. They are visited
+// with low or with high, whichever makes every comparison with them safe.
 type visitor interface {
-	low(t *time.Duration, known bool)  // an instant before which something has certainly not happened; known: it is set
-	high(t *time.Duration, known bool) // an instant by which something has certainly happened
-	trip(ms *uint16)                   // milliseconds back from an instant visited by high to one visited by low
+	low(t *time.Duration, known bool)  // an instant before which something has not happened; known: it is set
+	high(t *time.Duration, known bool) // an instant by which something has happened; known: it is set
+	trip(ms *uint16)                   // ms from an earlier instant, which moves as by low, to one visited by high
 	span(d *time.Duration)
-	number(n, most int64) int64 // not negative
-	length(n int) int           // length of a list that follows
+	number(n, most int64) int64 // a number from 0 to most
+	length(n int) int           // the length of a list that follows
 	require(holds bool, otherwise string)
 }
 
@@ -79,7 +79,7 @@ func (i *interval) visit(v visitor, known bool) {
 	v.high(&i.high, known)
 }
 
-// visit calls the visitor for each charge. If the visitor reads the charges, the ledger must be empty.
+// visit calls the visitor for each charge. If the visitor reads charges, the ledger must be empty.
 func (l *ledger) visit(v visitor) {
 	list := l.list()
 	n := v.length(len(list))
@@ -95,7 +95,7 @@ func (l *ledger) visit(v visitor) {
 	}
 }
 
-// fill makes list the charges of the ledger. It returns false if they are not valid.
+// fill sets the charges of an empty ledger. It returns false if they are not valid.
 func (l *ledger) fill(list []charge) bool {
 	sum, last := int64(0), list[0].reset.high
 	for i := range list {

@@ -5,27 +5,29 @@ import (
 	"time"
 )
 
-// A fixed window forgets all requests that it has counted when it closes, and every response says when that is. So the
-// ends of two windows are at least a period apart, and within one window requests counted later get a shorter
-// reset-after.
+// When a fixed window closes, it forgets all requests that it has counted, and every response says when the window
+// closes. So the ends of two windows are at least a period apart. Within one window, requests that are counted later
+// get a shorter reset-after.
 
 // fixedEvidence describes the latest window that responses have named.
 type fixedEvidence struct {
-	closes interval // when the window closes, according to all responses that certainly named it
-	// The shortest reset-after of the latest window, and how many requests had been counted when that reset-after was
-	// named.
+	closes interval // when the window closes, according to all responses that certainly named this window
+	// least is the shortest reset-after of the latest window. leastSpent is how many requests had been counted when that
+	// reset-after was named.
 	least      time.Duration
 	leastSpent int32
-	// The largest count of the latest window, including requests sent since. These requests stay charged until the
-	// window has certainly closed, even if other requests that seemed to explain the count turn out not to explain it.
+	// count is the largest count of the latest window, plus the requests that were sent since. That many requests stay
+	// charged until the window has certainly closed (until), even if it turns out that other charges do not explain the
+	// count.
 	count int32
 	until time.Duration
 }
 
-// same reports whether two resets certainly belong to one fixed window.
+// same reports whether two resets certainly belong to the same fixed window.
 func same(a, b interval, longest time.Duration) bool { return a.farthest(b) < longest-tick }
 
-// denies reports whether a response names the window that ends at closes, but cannot have been counted in it.
+// denies reports whether a response seems to name the window that ends at closes, although that window cannot have
+// counted the answered request.
 func (s *sample) denies(closes interval, longest time.Duration) bool {
 	return same(closes, s.reset, longest) && (!closes.overlaps(s.reset) || s.sent >= closes.high)
 }
@@ -33,7 +35,7 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
 	doubt := 2*tick + s.rounding
 	switch overlaps := e.closes.overlaps(s.reset); {
-	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // after a 429 only count and until are set
+	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // only count and until are set after a 429
 		e.begin(s, max(e.count, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later window
 		refuted = e.least > 0 && s.denies(e.closes, longest)
@@ -66,11 +68,12 @@ func (e *fixedEvidence) begin(s *sample, count int32, until time.Duration) {
 	e.count, e.until = count, until
 }
 
-// over reports whether a response names a window that has certainly closed, because a response has named a later one.
+// over reports whether the window that a response names has certainly closed, because another response has named a
+// later window.
 func (e *fixedEvidence) over(s *sample) bool { return s.reset.high < e.closes.low }
 
-// window charges requests that a window has counted, joins all charges of that window, and removes those of earlier
-// windows.
+// window adds a charge of requests that a fixed window has counted. It joins all charges of that window, and removes
+// the charges of earlier windows.
 func (l *ledger) window(c *charge, longest time.Duration) {
 	list := l.list()
 	if len(list) == 1 && same(list[0].reset, c.reset, longest) && list[0].reset.overlaps(c.reset) { // the usual case
@@ -94,25 +97,26 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 	l.add(c)
 }
 
-// isOutdated reports whether a response describes a window that should be over: it counts requests, but its reset-after
-// is 0. Some compatible servers send such a response to the first request of a window, and others when a window closes
-// late. Neither its count nor its reset can be used. A bucket that allows one request may really reset that fast.
+// isOutdated reports whether a response describes a window that should be over: the response counts requests, but names
+// a reset-after of 0. Some compatible servers send such a response to the first request of a window, and others when a
+// window closes late. Neither its count nor its reset can be used. A bucket with a limit of one may really have such a
+// short reset-after.
 func (w *Window) isOutdated(r *Response) bool {
 	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
 		(r.Remaining == 0 && (r.Limit > 1 || w.longest > 0) || w.longest > 0 && r.Limit-r.Remaining > 1)
 }
 
-// noteOutdated records an outdated response. Only a fixed window can have given it, unless the bucket may be full: then
-// a log whose next place becomes free at once can also have given it.
+// noteOutdated records an outdated response. If the bucket cannot be full, only a fixed window can have given such a
+// response. If it may be full, it may also be a log whose next place becomes free at once.
 func (w *Window) noteOutdated(r *Response) {
 	if r.Remaining == 0 && w.evidence.refuted&fixed == 0 && w.limit > 1 && int(w.ledger.total+w.inflight)+1 < r.Limit {
 		w.evidence.refuted |= everyKind &^ fixed
 	}
 }
 
-// settle sets the reset of requests that were counted, but answered without a reset. closes is when a window closes.
-// Requests that were answered before then were counted in that window or in an earlier one, so they expire at closes.
-// Requests that expire earlier anyway are not changed.
+// settle sets the reset of requests that were counted, but whose responses named no reset. closes is when a window
+// closes. Requests that were answered before that time were counted in this window or an earlier one, so they expire
+// then. Requests that expire earlier anyway are not changed.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {
@@ -125,7 +129,7 @@ func (l *ledger) settle(closes interval) {
 	}
 }
 
-// within returns how many charged requests may be counted in the window that a response names.
+// within returns how many charged requests may belong to the window that a response names.
 func (l *ledger) within(s *sample) (n int32) {
 	list := l.list()
 	for i := range list {

@@ -3,46 +3,46 @@ package ratelimits
 import "time"
 
 const (
-	// globalPeriod is the window of Discord's global limit (Discord's documentation: requests per second).
+	// globalPeriod is the window of Discord's global limit, which is one of requests per second (Discord's documentation).
 	globalPeriod = time.Second
-	// GlobalPatience bounds how long one request can keep its slot of a Global, so that slow uploads do not use up the
-	// slots.
+	// GlobalPatience is the longest time for which a request in flight can keep its slot of a Global, so that slow uploads
+	// do not use up the slots.
 	GlobalPatience = 2 * time.Second
 )
 
-// Global is the limit over all requests of one authentication: at most limit requests in any second, because no header
-// says when the server's seconds begin.
+// Global is the limit for all requests of one authentication together. It allows at most limit requests in every
+// interval of a second, because no header says when the server's seconds begin.
 //
-// A request takes a slot when it is sent. The slot becomes free when it is certain that the server processes the next
-// request at least a second after this one. A slot is
+// A request takes a slot when it is sent. The slot becomes free when the server will certainly process the next request
+// at least a second after this one. A slot is
 //
-//	in flight until Report, which measures the round trip, or until two seconds have passed
+//	in flight until Report, which measures the round trip, or until GlobalPatience has passed
 //	cooling   until one second after the latest moment at which the request can have been processed
 //	free      after that
 //
-// A request that was sent at s and answered at r was processed at r or earlier, so its slot is certainly free at r + 1
-// s. The response of the old request and the sending of the new one take time as well. So Global subtracts three
-// quarters of the smallest round trip, once it has measured enough round trips. It does not subtract all of it, because
-// the smallest latencies of the two directions seldom occur in one round trip.
+// A request that was answered at r was processed at r or earlier, so its slot is certainly free at r + 1 s. The
+// response to the old request and the new request itself take time to travel, too. So when enough round trips have been
+// measured, the slot becomes free three quarters of the smallest one earlier. It is not the whole, because the smallest
+// latencies of both directions seldom occur together.
 //
-// Memory is used only for as many slots as have been in use at once, whatever the limit.
+// The memory that a Global needs depends on how many slots were in use at once, and not on the limit.
 type Global struct {
 	limit    int              // 0: there is none
-	sent     ring[globalSent] // requests in the order of sending; a slot here becomes free when GlobalPatience ends
+	sent     ring[globalSent] // requests in the order of sending; a slot that stays here becomes free after GlobalPatience
 	cooling  ring[time.Duration]
-	waiting  int // requests in sent that keep their slots there
+	waiting  int // number of requests in sent that have their slots there
 	hold     Throttle
 	late     lateness      // how much later the server's seconds begin
 	opened   time.Duration // when the latest slot became free, if the server's seconds begin on time
-	returned int           // slots that became free and were not taken again
-	smallest time.Duration // smallest round trip seen
-	samples  int           // round trips seen, counted until there are enough
+	returned int           // number of slots that became free and were not taken again
+	smallest time.Duration // smallest round trip so far
+	samples  int           // number of round trips so far, counted until there are enough
 }
 
 // globalSent is a request that was sent at most GlobalPatience ago.
 type globalSent struct {
 	at     time.Duration
-	opened time.Duration // when the slot that it took became free, with seconds on time; 0: another slot was free
+	opened time.Duration // when the slot that it took became free, if seconds begin on time; 0: long ago
 	state  sentState
 }
 
@@ -50,16 +50,17 @@ type sentState uint8
 
 const (
 	sentInFlight sentState = iota
-	sentOver               // its outcome is known, but its slot becomes free only when GlobalPatience ends
+	sentOver               // the request is over, but its slot becomes free only after GlobalPatience
 	sentMoved              // its slot is cooling or free
 )
 
 // Slot is the slot of a Global that one request holds. The zero value is no slot.
 type Slot struct {
-	number uint64 // number among the requests sent, from 1 on; 0: none
+	number uint64 // number of the request in the order of sending, from 1 on; 0: no slot
 }
 
-// NewGlobal returns a limit of limit requests per second. Zero or less means no limit, only holds.
+// NewGlobal returns a Global that allows limit requests per second. If limit is zero or negative, there is no limit,
+// and only holds apply.
 func NewGlobal(limit int) *Global {
 	g := &Global{}
 	g.Resize(limit)
@@ -69,17 +70,17 @@ func NewGlobal(limit int) *Global {
 // Limit returns the number of requests per second, 0 if there is no limit.
 func (g *Global) Limit() int { return g.limit }
 
-// Resize changes the limit for slots that are taken from now on. A limit above a billion is reduced to that.
+// Resize changes the limit. Slots that are in use stay in use. A limit above a billion counts as a billion.
 func (g *Global) Resize(limit int) { g.limit = min(max(limit, 0), largestSensible) }
 
-// InUse returns how many slots are not free: slots in flight, and slots that are cooling.
+// InUse returns how many slots are in flight or cooling.
 func (g *Global) InUse(now time.Duration) int {
 	g.expire(now)
 	return g.used()
 }
 
-// Take takes a slot for a request that is sent now. If no slot is free, or there is a hold, it returns how long to wait
-// before the next call.
+// Take takes a slot for a request that is sent now. If no slot is free, or if there is a hold, it returns how long to
+// wait before Take is called again.
 func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	if wait := g.Wait(now); wait > 0 {
 		return Slot{}, wait
@@ -88,7 +89,7 @@ func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 }
 
 // Force takes a slot even if the limit is used up or there is a hold. Use it for a request that is sent in any case and
-// counted by the server, so that other requests leave room for it.
+// that the server counts, so that other requests leave room for it.
 func (g *Global) Force(now time.Duration) Slot {
 	g.expire(now)
 	return g.take(now)
@@ -104,7 +105,8 @@ func (g *Global) take(now time.Duration) Slot {
 	return Slot{g.sent.push(sent) + 1}
 }
 
-// Wait returns the time until Take can succeed, as far as is known. Outcomes of requests in flight may shorten it.
+// Wait returns the time until Take can succeed, as far as this is known. Outcomes of requests in flight may shorten
+// that time.
 func (g *Global) Wait(now time.Duration) time.Duration {
 	g.expire(now)
 	wait := g.hold.Wait(now)
@@ -114,7 +116,8 @@ func (g *Global) Wait(now time.Duration) time.Duration {
 	return wait
 }
 
-// WaitBehind returns the time until Take can succeed if n other requests are sent first, each as soon as it can be.
+// WaitBehind returns the time until Take can succeed if n other requests are sent first, each of them as soon as
+// possible.
 func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 	wait := g.Wait(now)
 	if g.limit == 0 || n <= 0 {
@@ -129,11 +132,11 @@ func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 // used returns how many slots are not free.
 func (g *Global) used() int { return g.waiting + g.cooling.len() }
 
-// nth returns when n+1 slots have become free, 0 if n is negative. Each ring has its slots in the order in which they
-// become free.
+// nth returns when n+1 of the used slots have become free, 0 if n is negative. Both rings have their slots in the order
+// in which the slots become free.
 func (g *Global) nth(n int) (back time.Duration) {
 	sent, cooling := g.sent.first, g.cooling.first
-	for ; n >= 0; n-- { // Wait needs more than one round only after Force or a lower limit
+	for ; n >= 0; n-- { // for Wait, more than one round is necessary only after Force or a lower limit
 		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
 			sent++
 		}
@@ -176,8 +179,8 @@ func (g *Global) expire(now time.Duration) {
 	}
 }
 
-// Report gives back the slot of a request that was answered. It does nothing for a slot that was given back already, or
-// became free after two seconds without an outcome.
+// Report gives back the slot of a request that was answered now. It does nothing if the slot was given back already, or
+// became free because GlobalPatience had passed.
 func (g *Global) Report(now time.Duration, slot Slot) {
 	s := g.held(slot)
 	if s == nil {
@@ -196,13 +199,13 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	}
 	g.move(s)
 	number := g.cooling.push(now)
-	for ; number > g.cooling.first && *g.cooling.at(number - 1) > now; number-- { // answers may arrive out of order
+	for ; number > g.cooling.first && *g.cooling.at(number - 1) > now; number-- { // outcomes may be reported out of order
 		*g.cooling.at(number), *g.cooling.at(number - 1) = *g.cooling.at(number - 1), now
 	}
 }
 
-// Lost ends the request of a slot whose outcome will never be known. The request may still be on its way to the server,
-// so the slot becomes free only when GlobalPatience has passed.
+// Lost records that the outcome of a slot's request will never be known. Perhaps the request has not reached the server
+// yet, so the slot becomes free only after GlobalPatience.
 func (g *Global) Lost(slot Slot) {
 	if s := g.held(slot); s != nil {
 		s.state = sentOver
@@ -221,10 +224,10 @@ func (g *Global) move(s *globalSent) {
 	g.waiting--
 }
 
-// held returns the request that holds a slot, nil if none does.
+// held returns the request in flight that has a slot, nil if there is none.
 func (g *Global) held(slot Slot) *globalSent {
 	number := slot.number - 1
-	if number-g.sent.first >= uint64(g.sent.len()) { // also for the zero Slot
+	if number-g.sent.first >= uint64(g.sent.len()) { // true for the zero Slot as well
 		return nil
 	}
 	if s := g.sent.at(number); s.state == sentInFlight {
@@ -233,26 +236,24 @@ func (g *Global) held(slot Slot) *globalSent {
 	return nil
 }
 
-// Hold lets nothing be sent for d from now on, and reports whether this is longer than the existing hold. A shorter
-// hold never shortens a longer one. A d above LongestTrust is reduced to it.
+// Hold stops all requests for the duration d from now on, and reports whether this is longer than the existing hold. If
+// it is not longer, it has no effect. A d above LongestTrust counts as LongestTrust.
 func (g *Global) Hold(now, d time.Duration) bool { return g.hold.Extend(now, min(d, LongestTrust)) }
 
-// HoldWait returns how long the hold still lasts, 0 if there is none.
+// HoldWait returns the rest of the hold, 0 if there is no hold.
 func (g *Global) HoldWait(now time.Duration) time.Duration { return g.hold.Wait(now) }
 
 // LiftHold ends the hold.
 func (g *Global) LiftHold() { g.hold = Throttle{} }
 
-// Idle reports whether no slot is in flight or cooling and there is no hold, so that this Global can be replaced by a
-// new one.
+// Idle reports whether all slots are free and there is no hold. Then a new Global can replace this one.
 func (g *Global) Idle(now time.Duration) bool {
 	g.expire(now)
 	return g.used() == 0 && g.hold.Wait(now) == 0
 }
 
-// credit returns by how much round trips certainly extend the time between two requests at the server. It is 0 until
-// enough round trips are measured: the first round trips include opening connections and take longer than all later
-// ones.
+// credit returns how much earlier a slot can be used again because of round trips. It is 0 until enough of them are
+// measured, because the first ones include opening connections and take longer.
 func (g *Global) credit() time.Duration {
 	if g.samples < g.enough() {
 		return 0
@@ -262,10 +263,10 @@ func (g *Global) credit() time.Duration {
 
 func (g *Global) enough() int { return max(2*g.limit, 100) }
 
-// ring is a queue in a slice that grows as needed. Its entries have consecutive numbers, which they keep.
+// ring is a queue in a slice that grows as needed. Its entries have consecutive numbers, which never change.
 type ring[T any] struct {
-	entries    []T    // their number is a power of two
-	first, end uint64 // numbers of the first entry and of the next entry to be pushed
+	entries    []T    // its length is a power of two
+	first, end uint64 // the number of the first entry, and the number that the next new entry gets
 }
 
 func (r *ring[T]) len() int { return int(r.end - r.first) }

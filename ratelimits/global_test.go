@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// takeGlobal takes a slot. It fails if none is free.
+// takeGlobal takes a slot. The test fails if no slot is free.
 func takeGlobal(t *testing.T, g *ratelimits.Global, now time.Duration) ratelimits.Slot {
 	t.Helper()
 	slot, wait := g.Take(now)
@@ -21,7 +21,7 @@ func takeGlobal(t *testing.T, g *ratelimits.Global, now time.Duration) ratelimit
 	return slot
 }
 
-// globalWaits asserts that no slot is free now, and how long the wait is.
+// globalWaits asserts that no slot is free now, and that the wait is as long as expected.
 func globalWaits(t *testing.T, g *ratelimits.Global, now, want time.Duration) {
 	t.Helper()
 	slot, wait := g.Take(now)
@@ -30,14 +30,14 @@ func globalWaits(t *testing.T, g *ratelimits.Global, now, want time.Duration) {
 	require.Equal(t, want, g.Wait(now))
 }
 
-// This test shows in one readable sequence what TestGlobalDoesWhatTheSimpleVersionDoes checks for random sequences.
+// This test shows one readable sequence of what TestGlobalDoesWhatTheSimpleVersionDoes checks with random sequences.
 func TestGlobalSlotComesBackASecondAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	g := ratelimits.NewGlobal(2)
 	assert.True(t, g.Idle(0), "new")
 	early, late := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
 	assert.False(t, g.Idle(0), "in flight")
-	globalWaits(t, g, 0, 2*second) // at most that long, whatever the outcomes are
+	globalWaits(t, g, 0, 2*second) // whatever the outcomes are, the wait is at most that long
 	g.Report(300*ms, late)
 	g.Report(100*ms, early)
 	globalWaits(t, g, 200*ms, 900*ms)
@@ -47,12 +47,12 @@ func TestGlobalSlotComesBackASecondAfterItsAnswer(t *testing.T) {
 	forced := g.Force(1100 * ms)
 	globalWaits(t, g, 1100*ms, 200*ms)
 	g.Lost(forced)
-	assert.Equal(t, 2*second, g.Busy(1100*ms), "the lost request may still be under way")
+	assert.Equal(t, 2*second, g.Busy(1100*ms), "the lost request may not have reached the server yet")
 	assert.Zero(t, g.Busy(3100*ms))
 	assert.True(t, g.Idle(3100*ms))
 }
 
-// simpleGlobal is a simple and slow version of ratelimits.Global: it looks at every slot each time.
+// simpleGlobal is a simple and slow version of ratelimits.Global, which looks at every slot each time.
 type simpleGlobal struct {
 	limit int
 	slots []*simpleSlot
@@ -64,7 +64,7 @@ type simpleSlot struct {
 	sent       time.Duration
 	over       bool // its outcome is known
 	answered   time.Duration
-	isAnswered bool // the answer came early enough to decide when the slot is free
+	isAnswered bool // the answer came so early that it decides when the slot is free
 }
 
 func (s *simpleGlobal) credit() time.Duration {
@@ -112,7 +112,7 @@ func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 		limit := rapid.IntRange(1, 6).Draw(t, "limit")
 		g, simple := ratelimits.NewGlobal(limit), &simpleGlobal{limit: limit}
 		now := second
-		for range rapid.IntRange(0, 150).Draw(t, "trips") { // round trips that the limit has measured before
+		for range rapid.IntRange(0, 150).Draw(t, "trips") { // round trips that the limit measures first
 			slot := g.Force(now)
 			simple.slots = append(simple.slots, &simpleSlot{slot: slot, sent: now})
 			trip := time.Duration(rapid.IntRange(20, 40).Draw(t, "trip")) * ms
@@ -145,7 +145,7 @@ func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 				if len(all) == 0 {
 					continue
 				}
-				slot := rapid.SampledFrom(all).Draw(t, "slot") // it may be returned twice
+				slot := rapid.SampledFrom(all).Draw(t, "slot") // perhaps a slot that was given back before
 				g.Return(ratelimits.Slot{})                    // belongs to no request
 				simple.wait(now)
 				switch g.Wait(now); rapid.IntRange(0, 6).Draw(t, "outcome") {
@@ -168,7 +168,7 @@ func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 	})
 }
 
-// A very high limit must not cost memory: only used slots do.
+// A very high limit must not need memory. Only used slots need memory.
 func TestGlobalLimitCanBeAsHighAsANumberIs(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1 << 30, 1 << 40, math.MaxInt} {
@@ -228,8 +228,8 @@ func TestGlobalWithoutALimitOnlyHolds(t *testing.T) {
 	}
 }
 
-// pace sends requests through a global limit, each as soon as it allows one. It returns the times at which the server
-// processed them, in ascending order.
+// pace sends requests as fast as a global limit allows. It returns the times at which the server processed the
+// requests, in ascending order.
 func pace(g *ratelimits.Global, requests int, travel travel) []time.Duration {
 	type answer struct {
 		at   time.Duration
@@ -261,7 +261,7 @@ func pace(g *ratelimits.Global, requests int, travel travel) []time.Duration {
 	return processed
 }
 
-// neverMoreThan asserts that no second, wherever it begins, contains more requests than the limit.
+// neverMoreThan asserts that no interval of a second contains more requests than the limit.
 func neverMoreThan(t require.TestingT, limit int, processed []time.Duration) {
 	for i := limit; i < len(processed); i++ {
 		first, last := processed[i-limit], processed[i]
@@ -269,7 +269,7 @@ func neverMoreThan(t require.TestingT, limit int, processed []time.Duration) {
 	}
 }
 
-// slowFirst makes the first n trips slow, as while connections are opened.
+// slowFirst makes the first n trips slow, as if connections had to be opened.
 func slowFirst(n int, slow, then travel) travel {
 	return func() trip {
 		if n--; n >= 0 {
@@ -304,12 +304,12 @@ func TestNoServersSecondSeesMoreThanTheGlobalLimit(t *testing.T) {
 	}
 }
 
-// Before enough round trips are known, requests must not exceed the limit even with the worst sequence of latencies.
+// Before enough round trips are known, requests must not exceed the limit, even with the worst sequence of latencies.
 func TestGlobalPromisesNothingBeforeItKnowsTheLatency(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 12).Draw(t, "limit")
-		there := rapid.IntRange(0, 1000) // ms; after a longer way the slot may be reused too early
+		there := rapid.IntRange(0, 1000) // ms; with a longer way, the slot may be used again too early
 		back := rapid.IntRange(0, 3000)
 		processed := pace(ratelimits.NewGlobal(limit), 2*limit, func() trip {
 			return trip{time.Duration(there.Draw(t, "there")) * ms, time.Duration(back.Draw(t, "back")) * ms}

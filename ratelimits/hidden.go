@@ -2,26 +2,26 @@ package ratelimits
 
 import "time"
 
-// hiddenLimit remembers how many requests were accepted by a limit that no header names, such as the shared limit of a
-// channel. Only a 429 shows the limit, and then each request that a burst has in flight above the limit gets one. So,
-// within the same time, only as many requests leave as the limit accepted last time. Then one request alone tries
-// whether the limit accepts more. After each refusal the tries become rarer.
+// hiddenLimit remembers how many requests a limit that no header names has accepted, for example the shared limit of a
+// channel. Only a 429 shows such a limit. In a burst, every request in flight above the limit gets a 429. So, in the
+// time for which the limit counts a request, only as many requests are sent as the limit accepted last time. Then a
+// single request tries whether the limit accepts more. After each refused try, the tries become rarer.
 type hiddenLimit struct {
-	room   int32         // requests that the limit accepted last time; 0: not known
-	vain   uint8         // refused tries of one more request
-	span   time.Duration // how long an accepted request counts
-	passed ledger        // recently accepted requests; received is when they were sent
-	tryAt  time.Duration // when one more request may be tried
+	room   int32         // number of requests that the limit accepted last time; 0: not known
+	vain   uint8         // number of refused tries, at most maxVain
+	span   time.Duration // how long the limit counts an accepted request
+	passed ledger        // recently accepted requests; here the received of a charge is when the request was sent
+	tryAt  time.Duration // from when on a request may try whether the limit accepts more
 	met    time.Duration // when the latest 429 came
-	until  time.Duration // when the limit is forgotten: at most LongestTrust after the latest 429
+	until  time.Duration // when the limit is forgotten
 }
 
 const maxVain = 7
 
-// refuse records a 429 for a request that was sent at sent. passed is the number of requests accepted since the last
-// 429, and wait is how long no request may leave.
+// refuse records a 429 for a request that was sent at the time sent. passed is the number of requests that were
+// accepted since the previous 429. wait is how long no request may be sent.
 func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
-	if passed > 0 && sent >= h.met { // the first 429 among requests in flight together
+	if passed > 0 && sent >= h.met { // only the first 429 of requests that were in flight together
 		since, n := sent, h.count(now)
 		if n > 0 {
 			since = h.passed.list()[0].sent()
@@ -34,7 +34,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 			h.vain = min(h.vain+1, maxVain)
 		case n < h.room/2: // the limit accepts fewer requests than before
 			h.room = max(n, 1)
-		case n < h.room: // requests count longer, or other clients use the limit
+		case n < h.room: // requests count for longer than assumed, or other clients use the limit
 			h.span = min(h.span+wait, 2*h.span)
 		}
 		h.span = max(h.span, now+wait-since)
@@ -44,7 +44,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 	h.until = min(max(h.until, now+3*wait, h.tryAt+2*h.span), now+LongestTrust)
 }
 
-// accepted records that a request was accepted, whose response came at received.
+// accepted records that a request was accepted. The response to it came at the time received.
 func (h *hiddenLimit) accepted(now, received, sent time.Duration) {
 	if h.room == 0 || sent < h.met {
 		return
@@ -54,15 +54,15 @@ func (h *hiddenLimit) accepted(now, received, sent time.Duration) {
 	h.room = max(h.room, h.passed.total)
 }
 
-// count returns how many accepted requests still count.
+// count returns how many accepted requests the limit counts now.
 func (h *hiddenLimit) count(now time.Duration) int32 {
-	if h.passed.total > 0 { // noRare must not be written
+	if h.passed.total > 0 { // do not write to noRare
 		h.passed.expire(now)
 	}
 	return h.passed.total
 }
 
-// next returns when one more request may leave. Its results mean the same as those of Window.Next.
+// next returns when one more request may be sent. The results mean the same as those of Window.Next.
 func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if h.room == 0 || now >= h.until {
 		return now, true
@@ -79,7 +79,8 @@ func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.
 	return h.passed.next(), true
 }
 
-// predict returns when a request with ahead requests before it may leave, as far as that is known.
+// predict returns the time at which a request may be sent if a number of requests (ahead) are sent before it, as far as
+// this is known.
 func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time.Duration {
 	n := h.count(now)
 	late := int(n+inflight) + ahead - int(h.room)
@@ -89,7 +90,7 @@ func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time
 		return now
 	case n > 0:
 		at = h.passed.next()
-	case h.vain == 0: // no request has been tried yet: the limit may accept more
+	case h.vain == 0: // no request has tried yet whether the limit accepts more
 		return now
 	}
 	return at + times(late/int(h.room), h.span)

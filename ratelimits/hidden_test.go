@@ -17,7 +17,7 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 	for _, p := range b.many(0, 2) {
 		b.Report(100*ms, p, ok(20, 17, time.Hour))
 	}
-	for _, p := range b.many(100*ms, 5) { // the probe and two of these pass, the others are refused
+	for _, p := range b.many(100*ms, 5) { // the hidden limit accepts the probe and two of these, and refuses the others
 		b.Report(200*ms, p, shared(second))
 	}
 	now := 1200*ms + rounding
@@ -36,13 +36,13 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 	assert.Zero(t, b.HoldWait(now))
 	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(now), "the next request waits for the hidden limit")
 	first, eighth := b.Predict(now, 0), b.Predict(now, 7)
-	assert.Greater(t, eighth, 2*first, "three requests at a time pass the hidden limit")
+	assert.Greater(t, eighth, 2*first, "the hidden limit accepts three requests at a time")
 	at := b.opens(now)
 	assert.Equal(t, at-now, first, "the wait was predicted")
-	assert.Greater(t, at, now+second, "no fourth request is tried this soon")
+	assert.Greater(t, at, now+second, "a fourth request is not tried so soon")
 }
 
-// Several requests in flight meet a hidden limit. The outcomes that follow the first 429 say nothing about how many
+// Several requests in flight meet a hidden limit. The outcomes that come after the first 429 do not show how many
 // requests the limit accepts.
 func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
 	b.Report(202*ms, together[2], shared(second))
 	now := b.opens(202 * ms)
 	b.Report(now, b.burst(now, 1)[0], ok(20, 12, time.Hour)) // the probe
-	b.burst(now, 5)                                          // six requests had passed before
+	b.burst(now, 5)                                          // before the 429, six requests were accepted
 }
 
 func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
@@ -65,18 +65,19 @@ func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
 	for _, p := range b.many(0, 10) {
 		b.Report(100*ms, p, ok(50, 39, time.Hour))
 	}
-	b.exchange(100*ms, shared(second)) // eleven requests have passed
+	b.exchange(100*ms, shared(second)) // after eleven accepted requests
 	now := b.opens(100 * ms)
 	for range 3 {
 		b.exchange(now, ok(50, 36, time.Hour))
 	}
-	b.exchange(now, shared(second)) // three requests have passed
+	b.exchange(now, shared(second)) // after three accepted requests
 	now = b.opens(now)
 	b.exchange(now, ok(50, 35, time.Hour)) // the probe
 	b.burst(now, 2)
 }
 
-// Each time a hidden limit refuses one more request than it accepted before, the next such try must come later.
+// A request tries whether a hidden limit accepts more than last time. After each refused try, the next try must come
+// later.
 func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]discordsim.Quota{
@@ -92,13 +93,13 @@ func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 			s := serve(t, rule, steady(40*ms))
 			s.SendUntil(120 * second)
 			s.Finish()
-			assert.LessOrEqual(t, len(s.Refusals), 20, "eight of them in the first burst")
+			assert.LessOrEqual(t, len(s.Refusals), 20, "eight of the refusals belong to the first burst")
 			assert.GreaterOrEqual(t, len(s.Accepted), 110, "of 120 possible requests")
 		})
 	}
 }
 
-// However often the tries were refused, one more request is tried again after a reasonable time.
+// However often tries were refused, the next try must come after a reasonable time.
 func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	t.Parallel()
 	rule := always(discordsim.Fixed(10, second))
@@ -110,16 +111,15 @@ func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	assert.GreaterOrEqual(t, last, 1_200*second)
 }
 
-// Requests that wait for a hidden limit cause no 429 that shows it again. The limit must not be forgotten because of
-// that.
+// While requests wait for a hidden limit, no 429 shows the limit again. It must not be forgotten because of that.
 func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
 	t.Parallel()
 	b := known(t, 50, time.Hour)
 	b.exchange(0, ok(50, 48, time.Hour))
-	b.exchange(100*ms, shared(second)) // two requests have passed
+	b.exchange(100*ms, shared(second)) // after two accepted requests
 	now := b.opens(100 * ms)
 	for range 10 {
-		for range 3 { // one more than before
+		for range 3 { // one more than the limit accepted
 			b.exchange(now, ok(50, 40, time.Hour))
 		}
 		b.Next(now) // a request waits
@@ -128,7 +128,7 @@ func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
 	b.burst(now, 3)
 }
 
-// LiftHold must lift a hidden limit even if the hold of the 429 that showed it is over.
+// A 429 has shown a hidden limit, and the hold of that 429 is over. LiftHold must still lift the limit.
 func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
 	t.Parallel()
 	rule := always(discordsim.Fixed(50, second))
@@ -137,7 +137,7 @@ func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
 	s.Send(3)
 	s.Finish()
 	require.Len(t, s.Refusals, 1)
-	s.Send(3) // after the hold two pass, and a third is refused
+	s.Send(3) // after the hold, two are accepted, and a third is refused
 	s.Finish()
 	require.Len(t, s.Refusals, 2)
 	s.Send(2)
@@ -165,7 +165,7 @@ func TestWaitForAHiddenLimitIsForTheRefusalUnlessTheWindowTakesLonger(t *testing
 	}
 }
 
-// Even if no request is charged to a hidden limit, a prediction must take the limit into account.
+// A prediction must take a hidden limit into account, even if no request is charged to that limit.
 func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
 	t.Parallel()
 	rule := always(discordsim.Fixed(50, second))
@@ -179,7 +179,7 @@ func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
 	assert.InEpsilon(t, s.Now-start, predicted, 0.5, "the actual wait was %v", s.Now-start)
 }
 
-// A request that may leave now, to try whether a hidden limit accepts one more, has no wait.
+// If a request may be sent now to try whether a hidden limit accepts more, no wait may be predicted for it.
 func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -196,7 +196,7 @@ func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassOK, b.WaitClass(now))
 	b.send(now)
 	assert.True(t, b.AwaitsProbe(now))
-	assert.Positive(t, b.Predict(now, 0), "the try may be refused")
+	assert.Positive(t, b.Predict(now, 0), "the other request's try may be refused")
 }
 
 func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
@@ -207,5 +207,5 @@ func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
 		now := second + rounding
 		b.Report(now, b.burst(now, 1)[0], ok(20, n, time.Hour)) // one at a time
 	}
-	b.burst(10*second, 15) // the limit was met long ago, so all may leave
+	b.burst(10*second, 15) // the limit was shown long ago, so all requests may be sent
 }

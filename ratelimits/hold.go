@@ -5,30 +5,30 @@ import "time"
 // defaultWait is the wait after a 429 that does not say how long to wait.
 const defaultWait = time.Second
 
-// rare is the state of a Window that most buckets never need: holds, 429s, responses that no kind can have given,
-// changed limits. It is separate so that other windows stay small.
+// rare is the part of a Window's state that most buckets never need: it concerns holds, 429s, responses that no kind
+// can have given, and changed limits. It is a separate struct so that most windows stay small.
 type rare struct {
 	hold         Throttle
 	holdClass    Class         // class of the 429 that caused the hold
-	full         time.Duration // the bucket is full until then, according to its latest 429
+	full         time.Duration // until when the bucket is full, according to its latest 429
 	refusals     Refusals
 	suspected    time.Duration // when evidence.suspected ends
 	leftOutUntil time.Duration // when evidence.leftOut is dropped
-	raised       int32         // a higher limit that the latest response named; it applies a period after raisedAt
-	raisedTwice  bool          // the response before named it, too
+	raised       int32         // a higher limit that the latest response has named; it applies one period after raisedAt
+	raisedTwice  bool          // the response before the latest one has named raised, too
 	loweredAt    time.Duration // when a lower limit was named; responses to requests sent earlier name the old limit
 	raisedAt     time.Duration
 	hidden       hiddenLimit
 	late         lateness
-	openBy       time.Duration // requests wait until then for the request that tries an opening
-	unawaited    int32         // requests in flight whose outcome no request waits for
-	rounding     time.Duration // how much too long a reset-after, and so the period, may be
+	openBy       time.Duration // until when requests wait for the outcome of a request that tries an opening
+	unawaited    int32         // number of requests in flight for which StopWaiting was called
+	rounding     time.Duration // by how much a reset-after, and so the period, may be too long
 }
 
-// noRare is the result of readRare for a window without rare state. It must not be written.
+// noRare is the result of readRare for a window without rare state. Nothing may write to it.
 var noRare rare
 
-// readRare returns the rare state for reading.
+// readRare returns the rare state. The caller must not change it.
 func (w *Window) readRare() *rare {
 	if w.rare == nil {
 		return &noRare
@@ -36,7 +36,7 @@ func (w *Window) readRare() *rare {
 	return w.rare
 }
 
-// writeRare returns the rare state for writing.
+// writeRare returns the rare state, which the caller may change. If there is none, it makes one.
 func (w *Window) writeRare() *rare {
 	if w.rare == nil {
 		w.rare = &rare{}
@@ -44,7 +44,8 @@ func (w *Window) writeRare() *rare {
 	return w.rare
 }
 
-// next returns when a request may leave according to the hold and the hidden limit, as Window.Next does.
+// next returns when a request may be sent according to the hold and the hidden limit. The results mean the same as
+// those of Window.Next.
 func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if r.hold.Wait(now) > 0 {
 		return r.hold.Until(), true
@@ -52,7 +53,7 @@ func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duratio
 	return r.hidden.next(now, inflight, awaited)
 }
 
-// advance applies a higher limit that two responses have named, when a period has passed or no request is charged.
+// advance applies a higher limit that two responses have named, if a period has passed or no request is charged.
 func (r *rare) advance(w *Window, now time.Duration) {
 	if r.raisedTwice && (w.ledger.total == 0 || now >= r.raisedAt+w.longest) {
 		w.limit = min(r.raised, 2*w.limit)
@@ -60,8 +61,8 @@ func (r *rare) advance(w *Window, now time.Duration) {
 	}
 }
 
-// accepted records that a request was not refused; its response came at received. succeeded says that the bucket has
-// certainly accepted the request.
+// accepted records that a request was not refused. The response to it came at the time received. succeeded says that
+// the bucket has certainly accepted the request.
 func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	if succeeded {
 		r.refusals.Accepted(sent)
@@ -69,8 +70,8 @@ func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	r.hidden.accepted(now, received, sent)
 }
 
-// refuse records a 429 of this bucket that was not predicted: another client uses the bucket, or a response was
-// misunderstood. The bucket is full now. After the hold one request is sent first. For some time KindNext is suspected.
+// refuse records an unexpected 429 of this bucket, which is full now: another client uses it, or responses were
+// misunderstood. After the hold, one request is sent before the others. For some time, KindNext is suspected.
 func (w *Window) refuse(now time.Duration, r *Response) {
 	w.evidence.others = true // another client may use the bucket
 	if w.evidence.kind() != KindNext {
@@ -86,14 +87,15 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.HoldFor(now, wait, ClassUser)
 }
 
-// returned charges another client's request instead of a returned permit if a 429 has since found the bucket full.
+// returned charges a request of another client in place of a returned permit, if a 429 has shown since Take that the
+// bucket is full.
 func (r *rare) returned(w *Window, now time.Duration, p Permit) {
 	if now < r.full && p.sent <= r.refusals.latest && w.ledger.total+w.inflight < w.limit {
 		w.ledger.add(&charge{received: now, reset: interval{now, r.full}, n: 1, counted: w.limit, others: true})
 	}
 }
 
-// meet records a 429 of a limit that the bucket's headers do not name.
+// meet records a 429 of a hidden limit, which the bucket's headers do not name.
 func (w *Window) meet(now time.Duration, p Permit, r *Response) {
 	wait := max(r.AskedWait(), w.again(now))
 	w.writeRare().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
@@ -106,9 +108,9 @@ func (w *Window) again(now time.Duration) time.Duration {
 	return rare.refusals.Again(now, rare.hold.Wait(now) > 0)
 }
 
-// AskedWait returns how long a 429 asks to wait: RetryAfter, otherwise ResetAfter if the 429 is about the bucket or its
-// resource, otherwise a second. The result is always positive, because the values are rounded and a retry must not loop
-// without a wait. It is at most LongestTrust.
+// AskedWait returns how long a 429 asks to wait. This is RetryAfter. If there is none, it is ResetAfter for a 429 of
+// the bucket or its resource, and otherwise one second. The result is positive, so that retries never loop without a
+// wait, and at most LongestTrust.
 func (r *Response) AskedWait() time.Duration {
 	clipped := r.Clip()
 	switch {
@@ -120,15 +122,16 @@ func (r *Response) AskedWait() time.Duration {
 	return defaultWait
 }
 
-// Hold lets nothing be sent for d from now on. Then one request is sent first, unless the limit is declared. A shorter
-// hold never shortens a longer one. A d above LongestTrust is reduced to it.
+// Hold stops all requests for the duration d from now on. After that, one request is sent before the others, except if
+// the limit is declared. A hold that ends earlier than the existing one has no effect. A d above LongestTrust counts as
+// LongestTrust.
 func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
 
-// HoldRefused is Hold after a 429 of another limit that has no hold of its own. Several 429s in a row make the hold
-// longer.
+// HoldRefused is like Hold, but it is for a 429 of another limit which has no hold of its own. Several such 429s in a
+// row make the hold longer.
 func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
 
-// HoldFor is Hold for a 429 of the given class, which HoldClass then returns.
+// HoldFor is like Hold, but it is for a 429 of the given class. During the hold, HoldClass returns that class.
 func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	if d <= 0 {
 		return
@@ -141,7 +144,8 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	}
 }
 
-// LiftHold ends the hold and forgets what its 429 said about the bucket. One request is still sent first.
+// LiftHold ends the hold and forgets what the 429 that caused it said about the bucket. One request is still sent
+// before the others.
 func (w *Window) LiftHold(now time.Duration) {
 	if w.rare == nil {
 		return

@@ -45,8 +45,8 @@ func TestProbeNeedNotBeASuccessOfTheCaller(t *testing.T) {
 	b.burst(second, 3)
 }
 
-// The answer to a request sent before the hold shows nothing about the time after it. The success of a probe shows
-// nothing about a 429 that has come since the probe was sent.
+// The response to a request that was sent before the hold shows nothing about the time after the hold. The success of a
+// probe shows nothing if another 429 has come since the probe was sent.
 func TestOnlyASuccessAfterTheHoldEndsTheProbing(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -71,7 +71,7 @@ func TestShorterHoldNeverShortensALongerOne(t *testing.T) {
 	b.closedUntil(second, 10*second)
 
 	b = known(t, 5, 60*second)
-	b.Hold(0, 0) // a hold without a duration needs no probe
+	b.Hold(0, 0) // after a hold of no length, no probe is needed
 	assert.False(t, b.Probing())
 	b.burst(0, 4)
 }
@@ -85,10 +85,11 @@ func TestSharedRefusalBlocksTheBucketForItsWaitAndNoLonger(t *testing.T) {
 	b.exchange(second, shared(40*second))
 	b.closedUntil(second, 41*second+rounding)
 	b.Report(42*second, b.send(41*second+rounding), ok(5, 4, 10*second))
-	b.burst(42*second, 3) // as many as had passed before the 429, including the probe
+	b.burst(42*second, 3) // including the probe, as many as were accepted before the 429
 }
 
-// The headers of a shared 429 may show free places. These places must remain, because the bucket itself is not used up.
+// The headers of a shared 429 may show free places. These places must stay free, because the bucket itself is not used
+// up.
 func TestSharedRefusalDoesNotUseUpTheBucket(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -140,8 +141,8 @@ func TestHoldKnowsTheRefusalItComesFrom(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "the hold is over")
 }
 
-// If the window takes longer than the hold, a request waits for the window, so WaitClass must not name the class of the
-// hold.
+// If the window takes longer than the hold, a request waits for the window. So WaitClass must not return the class of
+// the hold.
 func TestWaitIsForWhatTakesLongest(t *testing.T) {
 	t.Parallel()
 	b := known(t, 1, 60*second)
@@ -164,8 +165,8 @@ func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
 	assert.Greater(t, b.HoldWait(now), second)
 }
 
-// The more 429s a limit has sent in a row, the longer is the wait until the next try, up to a minute. An accepted
-// request ends the series.
+// With each further 429 in a row, the wait until the next try becomes longer, up to a minute. An accepted request ends
+// the series.
 func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]ratelimits.Response{
@@ -186,7 +187,7 @@ func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 				assert.LessOrEqual(t, at-now, time.Minute)
 				now = at
 			}
-			assert.Greater(t, now, 30*time.Minute, "100 429s: Discord bans for 10,000 in ten minutes")
+			assert.Greater(t, now, 30*time.Minute, "after 100 429s; Discord bans for 10,000 in ten minutes")
 			b.exchange(now, ok(5, 4, second))
 			now = b.opens(now + second)
 			b.exchange(now, refusal)
@@ -195,8 +196,8 @@ func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	}
 }
 
-// It is unknown whether a request without an outcome was accepted, and a server error shows that it was not. Neither
-// ends a series of 429s.
+// Nobody knows whether a lost request was accepted, and a request with a server error may not have been. Neither of
+// them must end a series of 429s.
 func TestWhatWasNotAcceptedDoesNotEndARowOfRefusals(t *testing.T) {
 	t.Parallel()
 	for _, between := range []ratelimits.Response{{}, broken} {
@@ -225,8 +226,8 @@ func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
 	b.burst(3*second, 4)
 }
 
-// A permit from before the 429 is given back after LiftHold. Its place must be free and not count as used by another
-// client.
+// A permit was taken before the 429, and is given back after LiftHold. Its place must then be free: it must not count
+// as used by another client.
 func TestAPermitThatIsReturnedAfterLiftHoldIsFree(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, 10*second)
@@ -239,8 +240,8 @@ func TestAPermitThatIsReturnedAfterLiftHoldIsFree(t *testing.T) {
 	b.left(3*second, 4)
 }
 
-// A 429 of a shared limit says nothing about the requests that the bucket has counted: after LiftHold they stay
-// charged.
+// A 429 of a shared limit says nothing about the requests that the bucket has counted. So they must stay charged after
+// LiftHold.
 func TestLiftHoldOfASharedRefusalFreesNoPlace(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -275,7 +276,8 @@ func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
 	assert.Zero(t, r.Again(3*time.Hour, false))
 }
 
-// Another client uses up the limit for half of every second. The grown waits must not stay in step with that client.
+// Another client uses up the limit in one half of every second. The waits, which have grown, must not stay in step with
+// that client.
 func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals
@@ -289,7 +291,7 @@ func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	assert.Greater(t, through, 20)
 }
 
-// The success of a request that was sent before the latest 429 must not end the series of 429s.
+// If a request was sent before the latest 429, its success must not end the series of 429s.
 func TestSuccessOfARequestFromBeforeARefusalEndsNoRow(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals

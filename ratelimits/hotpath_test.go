@@ -13,7 +13,7 @@ import (
 
 // This file measures the cost of one request.
 
-// ordinary is the header of an ordinary answer, with the names as net/http stores them.
+// ordinary returns the header of an ordinary answer. The names have the form in which net/http stores them.
 func ordinary() http.Header {
 	return http.Header{
 		"Alt-Svc":                 {`h3=":443"; ma=86400`},
@@ -31,7 +31,7 @@ func ordinary() http.Header {
 	}
 }
 
-// refusal is the header of a bucket's 429.
+// refusal returns the header of a 429 of a bucket.
 func refusal() http.Header {
 	h := ordinary()
 	h.Set("X-RateLimit-Remaining", "0")
@@ -40,7 +40,7 @@ func refusal() http.Header {
 	return h
 }
 
-// headerWithoutLimits is the header of an answer that names no limits.
+// headerWithoutLimits returns the header of an answer that names no limits.
 func headerWithoutLimits() http.Header {
 	h := ordinary()
 	for _, name := range []string{"Bucket", "Limit", "Remaining", "Reset", "Reset-After"} {
@@ -62,7 +62,7 @@ var parsings = []struct {
 	{"without limits", http.StatusOK, headerWithoutLimits(), nil},
 }
 
-var parsed ratelimits.Response // keeps the compiler from removing the calls
+var parsed ratelimits.Response // prevents the compiler from removing the calls
 
 func BenchmarkParseResponse(b *testing.B) {
 	for _, c := range parsings {
@@ -75,7 +75,7 @@ func BenchmarkParseResponse(b *testing.B) {
 	}
 }
 
-// course is a window in constant use: requests are sent at an even pace, and their answers repeat.
+// course is a window in constant use: requests are sent at an even pace, and the same answers come again and again.
 type course struct {
 	name    string
 	kind    ratelimits.Kind
@@ -85,7 +85,7 @@ type course struct {
 }
 
 func courses() []course {
-	var fixedWindow []ratelimits.Response // the answers in a window of one second, in which 100 requests are sent
+	var fixedWindow []ratelimits.Response // the answers of a one-second window in which 100 requests are sent
 	for i := range 100 {
 		fixedWindow = append(fixedWindow, ok(200, 199-i, second-time.Duration(i)*10*ms))
 	}
@@ -100,7 +100,7 @@ func courses() []course {
 	}
 }
 
-// proven is a bucket whose kind is proven: its first answers name the resets in turn.
+// proven returns a bucket whose kind is proven by its first answers, which name the given resets in turn.
 func proven(t testing.TB, limit int, resets []time.Duration) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -115,7 +115,7 @@ func proven(t testing.TB, limit int, resets []time.Duration) *bucket {
 	return b
 }
 
-// play sends a request at the i-th step, which is answered at once.
+// play sends the request of step i, which is answered at once.
 func (c *course) play(w *ratelimits.Window, i int) bool {
 	now := second + time.Duration(i)*c.pace
 	if at, ok := w.Next(now); !ok || at > now {
@@ -135,13 +135,13 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 			}
 			i++
 		}
-		many := func() { // 20,000 in a run, because a growing list allocates more and more rarely
+		many := func() { // 20,000 in a run, because a list that grows allocates more and more rarely
 			for range 20_000 {
 				one()
 			}
 		}
-		// AllocsPerRun calls many once before it counts, so that lists have grown. It rounds the average down, so a
-		// single allocation of the runtime itself in five runs does not count.
+		// AllocsPerRun calls many once before it counts, so the lists have grown by then. It rounds the average down, so one
+		// allocation by the runtime in five runs makes no difference.
 		require.Zero(t, testing.AllocsPerRun(5, many), c.name)
 		require.Equal(t, c.kind, b.Kind())
 	}
@@ -167,7 +167,7 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 	}
 	for _, c := range parsings {
 		if c.status == http.StatusTooManyRequests {
-			continue // its body is read by encoding/json
+			continue // encoding/json reads its body, and allocates
 		}
 		allocations := testing.AllocsPerRun(100, func() { parsed = ratelimits.ParseResponse(c.status, c.header, c.body) })
 		require.Zero(t, allocations, c.name)
@@ -189,7 +189,7 @@ func BenchmarkWindow(b *testing.B) {
 	}
 }
 
-// Most buckets see one or two requests. Each has a new Window.
+// Most buckets get only one or two requests, and each bucket has a new Window.
 func BenchmarkWindowOfANewBucket(b *testing.B) {
 	for _, requests := range []int{1, 2, 5} {
 		b.Run(fmt.Sprintf("%d requests", requests), func(b *testing.B) {

@@ -6,33 +6,34 @@ import (
 )
 
 const (
-	// DefaultInvalidLimit and DefaultInvalidPeriod are Discord's limit: an IP address with that many invalid responses
-	// in that time is banned (Discord's documentation).
+	// DefaultInvalidLimit and DefaultInvalidPeriod are Discord's limit: an IP address that causes so many invalid
+	// responses in that time is banned (Discord's documentation).
 	DefaultInvalidLimit  = 10_000
 	DefaultInvalidPeriod = 10 * time.Minute
 
-	// invalidParts is the number of parts of the period. An invalid response may be forgotten one part too late.
+	// invalidParts is the number of parts into which the period is divided. An invalid response may count for one part too
+	// long.
 	invalidParts = 60
 )
 
 // InvalidCounter counts invalid responses ([Response.Invalid]), so that a client can stay below the number for which
-// Discord bans an IP address. The server's period may begin at any time, so each response counts for one period.
+// Discord bans an IP address. The server's period may begin at any time, so each response counts for a whole period.
 //
 // An InvalidCounter is not safe for concurrent use. Time must not run backwards.
 type InvalidCounter struct {
 	part   time.Duration
-	counts [invalidParts + 1]int32 // invalid responses in the latest parts, a ring
+	counts [invalidParts + 1]int32 // numbers of invalid responses in the latest parts, a ring buffer
 	total  int                     // sum of counts
 	newest int64                   // number of the latest part, counted from time 0
 }
 
-// NewInvalidCounter returns a counter of the invalid responses in any period, which must be positive.
+// NewInvalidCounter returns a counter for the given period, which must be positive.
 func NewInvalidCounter(period time.Duration) *InvalidCounter {
 	return &InvalidCounter{part: max(min(period, longest)/invalidParts, 1)}
 }
 
-// Add counts n invalid responses of the given time: now for a response that has just come, or now minus an age that
-// Counts of another counter yields.
+// Add counts n invalid responses that came at the given time. For a new response this is now. For a response from
+// another counter it is now minus the age that the other counter's Counts yields.
 func (c *InvalidCounter) Add(at time.Duration, n int) {
 	c.forget(at)
 	n = min(n, mostCounted-c.total)
@@ -46,7 +47,7 @@ func (c *InvalidCounter) Used(now time.Duration) int {
 	return c.total
 }
 
-// forget drops the counts of parts that ended a period ago.
+// forget drops the counts of parts that ended at least one period before now.
 func (c *InvalidCounter) forget(now time.Duration) {
 	part := int64(now / c.part)
 	if part-c.newest > int64(len(c.counts)) {
@@ -60,7 +61,8 @@ func (c *InvalidCounter) forget(now time.Duration) {
 	}
 }
 
-// Counts yields the ages of invalid responses, to within half a part, and their numbers, the oldest first.
+// Counts yields ages of invalid responses and, for each age, the number of responses. The oldest come first. Ages are
+// exact to half a part.
 func (c *InvalidCounter) Counts(now time.Duration) iter.Seq2[time.Duration, int] {
 	return func(yield func(time.Duration, int) bool) {
 		for part, n := range c.parts(now) {
@@ -71,7 +73,7 @@ func (c *InvalidCounter) Counts(now time.Duration) iter.Seq2[time.Duration, int]
 	}
 }
 
-// ComesBack returns the time until the oldest invalid responses are no longer counted, 0 if there are none.
+// ComesBack returns the time until the oldest invalid responses are no longer counted. It returns 0 if there are none.
 func (c *InvalidCounter) ComesBack(now time.Duration) time.Duration {
 	for part := range c.parts(now) {
 		return time.Duration(part+int64(len(c.counts)))*c.part - now
@@ -79,7 +81,7 @@ func (c *InvalidCounter) ComesBack(now time.Duration) time.Duration {
 	return 0
 }
 
-// parts yields the number of each part that has invalid responses, and how many it has, the oldest part first.
+// parts yields the number of each part with invalid responses, and how many it has. The oldest part comes first.
 func (c *InvalidCounter) parts(now time.Duration) iter.Seq2[int64, int] {
 	return func(yield func(int64, int) bool) {
 		c.forget(now)

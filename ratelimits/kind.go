@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Kind is the way in which a bucket refills. No header names it, so it is inferred from what responses rule out. (Most
-// of Discord's buckets have been sliding since November 2022; some are still fixed windows.)
+// Kind is the way in which a bucket refills. No header names it, so it is inferred: each response may rule out kinds.
+// (Most of Discord's buckets have been sliding logs since November 2022; some are still fixed windows.)
 type Kind uint8
 
 const (
-	// KindUnproven means that the responses are consistent with several kinds. The bucket is treated in a way that is
-	// safe for all of them: each request is charged until the reset in its own response has certainly passed.
+	// KindUnproven means that several kinds can have given the responses so far. The bucket is treated in a way that is
+	// safe for all these kinds: each request is charged until the reset in its own response has certainly passed.
 	KindUnproven Kind = iota
 	// KindFixed means that all places become free together when the window ends.
 	KindFixed
-	// KindLog means that each place becomes free a period after its request was processed; reset-after is the time
-	// until the last place becomes free.
+	// KindLog means that each place becomes free one period after its request was processed. The reset-after in responses
+	// is the time until the last place becomes free.
 	KindLog
-	// KindLeaky means that the places become free one at a time, at intervals of the period divided by the limit.
+	// KindLeaky means that places become free one at a time. The interval between them is the period divided by the limit.
 	KindLeaky
-	// KindNext is KindLog, but reset-after is the time until the first place becomes free.
+	// KindNext is like KindLog, but reset-after is the time until the first place becomes free.
 	KindNext
 )
 
@@ -34,10 +34,11 @@ func (k Kind) String() string {
 	return "kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// tick is the precision of Discord's decimals: a value differs by at most one millisecond from what the server meant.
+// tick is the precision of Discord's decimals: a value in a header differs by at most one millisecond from the exact
+// value.
 const tick = time.Millisecond
 
-// interval is a span of time in which something certainly lies.
+// interval is a span of time in which an instant or a duration certainly lies.
 type interval struct{ low, high time.Duration }
 
 func (i interval) overlaps(o interval) bool { return i.low <= o.high && o.low <= i.high }
@@ -53,17 +54,17 @@ func (i interval) union(o interval) interval {
 	return interval{min(i.low, o.low), max(i.high, o.high)}
 }
 
-// sample is one response that carried limits.
+// sample has the values of one response that carried limits.
 type sample struct {
 	after          time.Duration // the longest possible reset-after
-	rounding       time.Duration // how much too long after may be: the largest value of the responses so far
-	spent          int32         // limit - remaining; at least 1, because it includes the sample's own request
+	rounding       time.Duration // by how much after may be too long: the largest such value of the responses so far
+	spent          int32         // limit minus remaining; at least 1, because the answered request is included
 	sent, received time.Duration // the server processed the request between these two
-	reset          interval      // contains the instant that reset-after means
+	reset          interval      // contains the instant at which, by this response, the bucket resets
 }
 
-// read fills the sample from a response. (Each field is set separately here and in observe, because copying what was
-// just written is slow.)
+// read fills the sample from a response. (Here and in observe, each field is set separately, because it is slow to copy
+// a struct that was just written.)
 func (s *sample) read(now, sent time.Duration, r *Response) {
 	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-r.Remaining, 1), mostCounted))
 	s.sent, s.received = sent, now

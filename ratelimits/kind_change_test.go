@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// reversal sends requests to a bucket that changes its kind at the given time, after about ten seconds.
+// reversal sends requests to a bucket that changes its kind at the time at, which is about ten seconds after the start.
 func reversal(t *testing.T, limit int, from, to string, at time.Duration, travel travel) *served {
 	t.Helper()
 	rules := rulesOfEveryKind(limit, second)
@@ -23,7 +23,7 @@ func reversal(t *testing.T, limit int, from, to string, at time.Duration, travel
 	return s
 }
 
-// heals asserts that some seconds after the change the bucket is used almost as fast as the latency allows.
+// heals asserts that, some seconds after the change, the bucket is used almost as fast as the latency allows.
 func (s *served) heals(limit int, slowestTrip time.Duration) {
 	late := 0
 	for _, at := range s.Accepted {
@@ -35,9 +35,9 @@ func (s *served) heals(limit int, slowestTrip time.Duration) {
 	require.GreaterOrEqual(s.T, late, windows*limit*9/10, "requests in twelve seconds")
 }
 
-// After a change of kind the client must cause few 429s. Because Remaining may lag by one request, the window needs one
-// more answer to notice the change, so up to two requests may be refused. With jitter, several requests in flight may
-// be refused. After the first 429 is known, no more requests may be sent.
+// After a change of kind the client must cause few 429s. Because Remaining may be one too high, the window needs one
+// more answer to notice the change, so two requests may be refused. With jitter, several requests in flight may be
+// refused. When the first 429 is known, no request that will be refused may be sent.
 func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHeals(t *testing.T) {
 	t.Parallel()
 	for from := range wantKind {
@@ -84,15 +84,15 @@ func TestKindIsFoundOutAnewAfterItHasChanged(t *testing.T) {
 	}
 }
 
-// In one fixed window, requests counted later get a shorter reset-after. If a response counts more requests and names a
-// longer reset-after for the same window, the bucket has become a sliding one, whatever the latency.
+// Within one fixed window, requests that are counted later get a shorter reset-after. If a response counts more
+// requests but names a longer reset-after for the same window, the bucket slides now, whatever the latency.
 func TestFixedVerdictFallsWithAnAnswerThatAFixedWindowCannotGive(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 3, second)
 	permits := b.burst(10*second, 3)                 // the server counts them at 10.01, 10.05 and 10.10 s
-	b.Report(10110*ms, permits[0], ok(3, 2, second)) // window until 11.01 s
+	b.Report(10110*ms, permits[0], ok(3, 2, second)) // the window closes at 11.01 s
 	b.Report(10120*ms, permits[1], ok(3, 1, 960*ms)) // the same window
-	b.Report(10130*ms, permits[2], ok(3, 0, second)) // now the bucket slides: it is empty at 11.10 s
+	b.Report(10130*ms, permits[2], ok(3, 0, second)) // now the bucket slides, and will be empty at 11.10 s
 	assert.NotEqual(t, ratelimits.KindFixed, b.Kind())
 	require.GreaterOrEqual(t, b.opens(10130*ms), 11100*ms, "a burst before that would be refused")
 }
@@ -103,10 +103,10 @@ func TestContradictedKindForgetsNothing(t *testing.T) {
 	b := log(t)
 	b.left(1050*ms, 1) // the first place is free
 	p := b.send(1050 * ms)
-	b.Report(1050*ms, p, ok(5, 0, 300*ms)) // no sliding log can answer this
+	b.Report(1050*ms, p, ok(5, 0, 300*ms)) // no sliding log can give this answer
 	assert.Equal(t, ratelimits.KindUnproven, b.Kind())
 	b.left(1050*ms, 0)
-	b.closedUntil(1050*ms, 1350*ms+rounding) // earlier resets have been raised to that of this answer
+	b.closedUntil(1050*ms, 1350*ms+rounding) // earlier resets have been raised to the one in this answer
 }
 
 func TestAfterARefusalASlidingBucketLetsOneGoAndThenReachesItsFullRate(t *testing.T) {

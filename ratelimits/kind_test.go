@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// wantKind is the kind that a Window should find for each of rulesOfEveryKind.
+// wantKind has the kind that a Window should find for each rule of rulesOfEveryKind.
 var wantKind = map[string]ratelimits.Kind{
 	"fixed": ratelimits.KindFixed, "aligned": ratelimits.KindFixed,
 	"sliding log": ratelimits.KindLog, "leaky": ratelimits.KindLeaky,
@@ -51,8 +51,8 @@ func TestKindIsFoundOutFromAFewAnswers(t *testing.T) {
 	}
 }
 
-// A bucket must never be taken for one of another kind, whatever the latency: with slow or jittery answers, a fixed
-// window looks somewhat like a sliding bucket.
+// With any latency, a bucket must never be taken for one of another kind. If answers are slow or have jitter, a fixed
+// window looks a little like a sliding bucket.
 func TestKindIsNeverMistaken(t *testing.T) {
 	t.Parallel()
 	latencies := []func() travel{
@@ -99,7 +99,7 @@ func TestKindIsNeverMistaken(t *testing.T) {
 func TestKindOfABucketOfOneIsNotProvenWhereAllLookTheSame(t *testing.T) {
 	t.Parallel()
 	rules := rulesOfEveryKind(1, second)
-	delete(rules, "aligned") // its reset-after is shorter for requests that come late in a window
+	delete(rules, "aligned") // in its windows, later requests get a shorter reset-after, which shows the kind
 	for name, rule := range rules {
 		s := serve(t, rule, steady(20*ms))
 		s.Send(20)
@@ -108,8 +108,8 @@ func TestKindOfABucketOfOneIsNotProvenWhereAllLookTheSame(t *testing.T) {
 	}
 }
 
-// log is a sliding log of five requests per second, proven by five requests at 0, 100, … 400 ms that were answered at
-// once.
+// log returns a bucket that is a sliding log of five requests per second. Its kind is proven by five requests at 0,
+// 100, … 400 ms, which were answered at once.
 func log(t *testing.T) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -120,7 +120,8 @@ func log(t *testing.T) *bucket {
 	return b
 }
 
-// leaky is a leaky bucket of five requests per second, proven by three requests at 0 that were answered at once.
+// leaky returns a leaky bucket of five requests per second. Its kind is proven by three requests at 0, which were
+// answered at once.
 func leaky(t *testing.T) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -145,7 +146,7 @@ func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
 	b.waitsForAnOutcome(now)
 }
 
-// The use of other clients must not make a fixed window look like a sliding bucket.
+// Requests of other clients must not make a fixed window look like a sliding bucket.
 func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -160,8 +161,8 @@ func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 	}
 }
 
-// A Remaining of 0 while our own count leaves room shows that other clients use the bucket. The bucket is also empty
-// later, and the window must know both.
+// Remaining is 0 although own requests leave room, so other clients must use the bucket. Such a bucket will also be
+// empty later. The window must take both into account.
 func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
 	for _, b := range []*bucket{log(t), leaky(t)} {

@@ -11,19 +11,20 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The buckets of these tests allow two requests in ten seconds and open 0.3 s later than announced. Every request is
-// answered at the moment at which it is sent. Rounds are so far apart that the bucket is empty when each begins.
+// The buckets of these tests allow two requests in ten seconds, and open 0.3 s later than announced. Every request is
+// answered at the moment at which it is sent. Each test has rounds, which are so far apart that the bucket is empty at
+// the beginning of each round.
 const (
 	lateBy    = 300 * ms
 	round     = time.Minute
 	roundings = 5 * rounding
 )
 
-// lateKind says how an empty bucket of a kind answers two requests that are sent one second apart.
+// lateKind says how a bucket of one kind answers if it is empty and two requests are sent, one second apart.
 type lateKind struct {
 	kind   ratelimits.Kind
 	second time.Duration // the reset-after of the second request's response
-	first  time.Duration // the reset-after of the first response, after which the first place is free
+	first  time.Duration // the reset-after of the first response, when the first place is free
 }
 
 var lateKinds = []lateKind{
@@ -39,7 +40,7 @@ func forEachLateKind(t *testing.T, story func(t *testing.T, k lateKind, b *bucke
 		t.Run(k.kind.String(), func(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t)
-			for i := range 3 { // in these rounds the bucket is punctual, and its responses prove the kind
+			for i := range 3 { // in these rounds the bucket is punctual, and responses prove its kind
 				at := k.fill(b, time.Duration(i)*round)
 				b.exchange(at, k.next(0))
 			}
@@ -49,7 +50,7 @@ func forEachLateKind(t *testing.T, story func(t *testing.T, k lateKind, b *bucke
 	}
 }
 
-// fill uses up the bucket, and returns the announced time of its opening.
+// fill uses up the bucket, and returns the announced time at which it opens.
 func (k lateKind) fill(b *bucket, now time.Duration) time.Duration {
 	b.t.Helper()
 	b.exchange(now, ok(2, 1, k.first))
@@ -59,7 +60,8 @@ func (k lateKind) fill(b *bucket, now time.Duration) time.Duration {
 	return now + k.first + rounding
 }
 
-// next returns the response to a request that takes the first free place, late after its announced time.
+// next returns the response to a request that takes the first free place. late is how long after the announced time it
+// does so.
 func (k lateKind) next(late time.Duration) ratelimits.Response {
 	switch k.kind {
 	case ratelimits.KindFixed:
@@ -69,16 +71,17 @@ func (k lateKind) next(late time.Duration) ratelimits.Response {
 	case ratelimits.KindLeaky:
 		return ok(2, 0, 10*second)
 	}
-	return ok(2, 0, second-late) // when the second request's place is free
+	return ok(2, 0, second-late) // the time until the second request's place is free
 }
 
-// opensAt asserts when the next request may leave, within roundings.
+// opensAt asserts when the next request may be sent. Rounding errors are allowed.
 func (b *bucket) opensAt(now, want time.Duration) {
 	b.t.Helper()
 	assert.InDelta(b.t, want, b.opens(now), float64(roundings), "wanted %v", want)
 }
 
-// refuseLate sends a request at the announced opening, which is refused. It returns that opening.
+// refuseLate sends a request at the announced opening. The request is refused. refuseLate returns the time of that
+// opening.
 func (k lateKind) refuseLate(b *bucket, now time.Duration) (opened time.Duration) {
 	b.t.Helper()
 	opened = k.fill(b, now)
@@ -106,8 +109,8 @@ func TestOneRefusalShowsHowLateABucketOpens(t *testing.T) {
 	})
 }
 
-// No response has shown yet how late the bucket opens. One request must try the first opening while the others wait for
-// its response.
+// No response has shown yet how late the bucket opens. So one request must try the first opening, while the others wait
+// for the response to it.
 func TestTheFirstOpeningIsTriedByOne(t *testing.T) {
 	t.Parallel()
 	for _, r := range []ratelimits.Response{ok(5, 4, second), bare} {
@@ -126,7 +129,7 @@ func TestTheOneThatTriesTheFirstOpeningIsNotWaitedForLong(t *testing.T) {
 	b := &bucket{t: t}
 	b.exchange(0, ok(5, 0, second))
 	tries := b.burst(firstEnd, 1)
-	b.closedUntil(firstEnd, firstEnd+second/2) // no lateness longer than this was measured
+	b.closedUntil(firstEnd, firstEnd+second/2) // no longer lateness was ever measured
 	b.burst(firstEnd+second/2, 4)
 	_, known := b.Late()
 	assert.False(t, known)
@@ -135,8 +138,8 @@ func TestTheOneThatTriesTheFirstOpeningIsNotWaitedForLong(t *testing.T) {
 	assert.True(t, known)
 }
 
-// A request that gets an error or no answer does not show that the bucket is open, so the next request must try the
-// opening.
+// A request that gets an error or no answer does not show that the bucket is open. So the next request must try the
+// opening again.
 func TestTheFirstOpeningIsTriedUntilOneSucceeds(t *testing.T) {
 	t.Parallel()
 	b := &bucket{t: t}
@@ -155,8 +158,8 @@ func TestABucketThatWasNotUsedAtItsOpeningIsNotTried(t *testing.T) {
 	b.burst(firstEnd+second, 5)
 }
 
-// Requests were in flight together before the bucket opened. Their 429s show one lateness and must not increase the
-// wait.
+// Several requests were in flight together before the bucket opened. All their 429s show the same lateness, so they
+// must not increase the wait.
 func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, 10*second)
@@ -177,16 +180,17 @@ func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
 	b.burst(end+lateBy+rounding, 4)
 }
 
-// A 429 shows lateness only if the bucket itself asks for a short wait, for a place that was announced to be free.
+// A 429 shows lateness only if it comes from the bucket itself, asks for a short wait, and refuses a request for a
+// place that was announced to be free.
 func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		opened := k.fill(b, 10*round)
 		all := []ratelimits.Permit{b.send(opened), b.Adopt(opened, opened), b.Adopt(opened, opened)}
 		coded := refused(2, lateBy)
-		coded.Code = 30046 // a limit that the headers do not name
+		coded.Code = 30046 // the code of a limit that headers do not name
 		b.Report(opened, all[0], shared(lateBy))
 		b.Report(opened, all[1], coded)
-		b.Report(opened, all[2], refused(2, 10*second)) // it asks to wait for a whole period
+		b.Report(opened, all[2], refused(2, 10*second)) // this 429 asks to wait for a whole period
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})
@@ -212,7 +216,7 @@ func TestOtherRefusalsAreNotLateness(t *testing.T) {
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})
-	t.Run("although the bucket has room", func(t *testing.T) { // without a scope its class is not sub-limit
+	t.Run("although the bucket has room", func(t *testing.T) { // without a scope, its class is not ClassSubLimit
 		t.Parallel()
 		b := fixed(t, 2, 60*second)
 		at := b.opens(6 * second)
@@ -224,7 +228,8 @@ func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	})
 }
 
-// A request in flight when a 429 showed lateness is itself refused much later. Its 429 must not increase the lateness.
+// A request is in flight when a 429 shows lateness, and much later it is refused, too. Its 429 must not increase the
+// lateness.
 func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 2, 60*second)
@@ -232,13 +237,13 @@ func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
 	both := b.many(opened, 2)
 	b.Report(opened+50*ms, both[0], refused(2, 200*ms))
 	by, _ := b.Late()
-	b.Report(opened+45*second, both[1], refused(2, 59*second)) // meanwhile another client has filled the bucket
+	b.Report(opened+45*second, both[1], refused(2, 59*second)) // in the meantime, another client has filled the bucket
 	after, _ := b.Late()
 	assert.Less(t, after, by+second, "was %v", by)
 }
 
-// The request that tries an opening delays the others only until that opening is certainly open. Later openings must
-// not extend this wait.
+// While a request tries an opening, the others wait only until the bucket is certainly open. Later openings must not
+// extend this wait.
 func TestLaterOpeningsDoNotProlongTheWaitForTheFirst(t *testing.T) {
 	t.Parallel()
 	b, now := &bucket{t: t}, time.Duration(0)
@@ -249,11 +254,12 @@ func TestLaterOpeningsDoNotProlongTheWaitForTheFirst(t *testing.T) {
 	require.Equal(t, ratelimits.KindLog, b.Kind())
 	opened := b.opens(now)
 	b.burst(opened, 1) // this request tries the opening
-	// The second place became free 400 ms after the first. It is certainly open half a second later.
+	// The second place became free 400 ms after the first one, and is certainly open half a second after that.
 	assert.LessOrEqual(t, b.opens(opened)-opened, 400*ms+second/2+10*ms)
 }
 
-// After 64 periods requests try the announced reset again. Three accepted tries in a row end the lateness.
+// After 64 periods, requests try the announced reset again. If three tries in a row are accepted, the bucket counts as
+// punctual.
 func TestLatenessEndsAfterThreeTriesInARow(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		k.refuseLate(b, 10*round)
@@ -298,21 +304,34 @@ func TestTriesInVainBecomeRarer(t *testing.T) {
 	})
 }
 
-// A larger lateness applies at once, and replaces the smaller one.
+// A larger lateness must apply at once, and replace the smaller one.
 func TestLatenessGrows(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		k.refuseLate(b, 10*round)
 		opened := k.fill(b, 11*round) + lateBy + roundings
 		b.Report(opened, b.send(opened), refused(2, lateBy/3))
 		by, _ := b.Late()
-		assert.Greater(t, by, (lateBy+lateBy/3)*17/16, "the lateness varies, so it gets a margin")
+		assert.Greater(t, by, (lateBy+lateBy/3)*17/16, "the lateness varies, so a margin is added")
 		assert.Less(t, by, lateBy+lateBy/2)
 		assert.Equal(t, k.kind, b.Kind())
 	})
 }
 
-// The bucket's period is not known when its lateness is set. The announced reset must not be tried earlier than in
-// other buckets.
+// The first measurement contains two whole round trips. Most of that is subtracted once enough requests have shown that
+// the network is never faster.
+func TestLatenessShrinksByWhatEveryRequestTravels(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.Fixed(1, 10*second).Late(lateBy, 0)), steady(200*ms))
+	s.SendOneByOne(3)
+	first, _ := s.Late()
+	s.SendOneByOne(20)
+	by, _ := s.Late()
+	assert.InDelta(t, first-2*200*ms*3/4, by, float64(roundings))
+	assert.Len(t, s.Refusals, 1)
+}
+
+// The period of the bucket is not known when its lateness is set. Even so, the announced reset must not be tried
+// earlier than in other buckets.
 func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	t.Parallel()
 	b := &bucket{t: t}
@@ -324,8 +343,8 @@ func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	}
 }
 
-// The bucket counted a request, and another limit refused it. This 429 shows no lateness: its reset is that of a
-// request counted just now, and its wait is shorter than the time until that reset.
+// The bucket has counted a request, but another limit has refused it. This 429 shows no lateness: it names the reset of
+// a request that was just counted, and a wait that ends before that reset.
 func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {
@@ -344,8 +363,8 @@ func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	})
 }
 
-// A request of another client arrives less than a round trip before ours, which is refused. The window may take this
-// for lateness, but not for a lateness of a whole period.
+// A request of another client arrives less than a round trip before an own request, which is refused. The window may
+// take this for lateness, but not for a lateness of a whole period.
 func TestOneRequestOfAnotherClientIsNotLateness(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(1, time.Hour)), steady(100*ms))
@@ -361,8 +380,8 @@ func TestOneRequestOfAnotherClientIsNotLateness(t *testing.T) {
 	assert.Less(t, s.Now-start, 62*time.Hour, "60 requests to a bucket of one per hour")
 }
 
-// globally sends requests through a Global for the duration d, to a server whose seconds begin on time. It returns how
-// many requests were sent.
+// globally sends requests through a Global for the duration d, and returns how many were sent. The server's seconds
+// begin on time.
 func globally(g *ratelimits.Global, now *time.Duration, d, trip time.Duration) (n int) {
 	type out struct {
 		slot ratelimits.Slot
@@ -393,7 +412,7 @@ func globally(g *ratelimits.Global, now *time.Duration, d, trip time.Duration) (
 	return n
 }
 
-// A large upload gets a 429 of the global limit. The time of the upload must not count as lateness.
+// A large upload gets a 429 of the global limit. The time that the upload took must not count as lateness.
 func TestSlowRefusalDoesNotMakeSecondsOpenSecondsLate(t *testing.T) {
 	t.Parallel()
 	g := ratelimits.NewGlobal(50)
@@ -422,8 +441,8 @@ func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
 	}
 }
 
-// A window that opens late refuses a request, because another request, which left no earlier but arrived first, took
-// its place. The response to that other request names a reset that has passed.
+// A window that opens late refuses a request, because another request has taken the place: it was not sent earlier, but
+// arrived earlier. The response to this other request names a reset that has passed.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "later than announced": second + 25*ms} {
@@ -441,8 +460,8 @@ func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	}
 }
 
-// A window that closes late accepts a few more requests. Their responses must not refute the kind or suggest another
-// client.
+// A window that closes late accepts a few more requests. The responses to them must not refute the kind or suggest
+// another client.
 func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -3,19 +3,19 @@ package ratelimits
 import "time"
 
 // A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, and reset-after is the time until
-// then. Each request delays that moment by one slot: with n requests spent, reset-after is more than n-1 slots and at
-// most n slots.
+// then. Each request delays that moment by one slot, which is the period divided by the limit. When the bucket counts n
+// requests, reset-after is more than n-1 slots and at most n slots.
 
-// leakyEvidence holds the bounds of a leaky bucket's slot, as responses have shown them. high is 0 if nothing is known.
+// leakyEvidence has the bounds of a leaky bucket's slot, as responses have shown them. slot.high is 0 if nothing is
+// known.
 type leakyEvidence struct{ slot interval }
 
-// refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that lags behind the
-// level by one request (measured in 2026). It also allows for a bucket that opens late and still counts requests of
-// past slots.
-func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) bool {
+// refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that is one too high
+// (measured in 2026).
+func (e *leakyEvidence) refutes(s *sample, latest interval) bool {
 	slot := interval{
 		(s.after - s.rounding - tick) / time.Duration(s.spent+1),
-		(s.after + late + tick) / time.Duration(max(s.spent-1, 1)),
+		(s.after + tick) / time.Duration(max(s.spent-1, 1)),
 	}
 	if e.slot.high == 0 {
 		e.slot = slot
@@ -25,8 +25,8 @@ func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) 
 	return e.slot.low > e.slot.high || latest.farthest(s.reset) < e.slot.low
 }
 
-// fills returns the latest time at which the place of an uncounted request is free again: slots slot lengths after last
-// (or after now, if last is past), but no later than a full bucket would be empty.
+// fills returns the latest time at which the place of a request is free again if no response has counted that request.
+// This is a number of slots after last, or after now if last has passed, but not after a full bucket would be empty.
 func (e *leakyEvidence) fills(now, last time.Duration, slots, limit int32) time.Duration {
 	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high), now+LongestTrust)
 }

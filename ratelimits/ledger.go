@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// charge is a number of answered requests that the server may still count until their reset has certainly passed.
+// charge stands for one or more answered requests. The server may count them until their reset has certainly passed.
 type charge struct {
-	received time.Duration // when the last of them was answered
-	reset    interval      // contains the instant that reset-after means in their responses
-	n        int32         // requests
-	sure     int32         // requests that were certainly counted
-	counted  int32         // the largest count that their responses named
+	received time.Duration // when the last one of the requests was answered
+	reset    interval      // contains the instant at which, by their responses, the bucket resets
+	n        int32         // number of requests
+	sure     int32         // number of requests that the server has certainly counted
+	counted  int32         // the largest number of counted requests that their responses have named
 	others   bool          // other clients sent some of them
-	answer   answer        // what their answers say about when they expire
-	trip     uint16        // the first of them was sent at most trip milliseconds before received
+	answer   answer        // what their responses say about when they expire
+	trip     uint16        // the first one of the requests was sent at most this many milliseconds before received
 }
 
-// answer says what the answer to a request shows. Only an answer with limits shows when the request expires.
+// answer says what the response to a request shows. Only a response with limits shows when the request expires.
 type answer uint8
 
 const (
-	withLimits    answer = iota // limits were named
-	withoutLimits               // no limits were named
-	noAnswer                    // no answer came, or only a server error (5xx)
+	withLimits    answer = iota // the response named limits
+	withoutLimits               // the response named no limits
+	noAnswer                    // no response came, or only a server error (5xx)
 )
 
 // ledger lists the charges in the order in which they expire. Requests in flight are not in it.
 type ledger struct {
 	first  [1]charge // the only charge, enough for most buckets; n is 0 if there is none; not used if many is set
 	many   *manyCharges
-	total  int32 // charged requests
-	unsure int32 // charged requests that perhaps have not been counted
+	total  int32 // number of charged requests
+	unsure int32 // number of charged requests that the server has perhaps not counted
 }
 
 // manyCharges is the list of a ledger that has had more than one charge. The first `gone` entries of `all` have
@@ -43,8 +43,8 @@ type manyCharges struct {
 	gone int
 }
 
-// Once the list has finest charges, a new charge is joined with a neighbour if the two expire close together: within
-// 1/coarse of the time between the first and the last expiry.
+// If the list has at least finest charges, a new charge is joined with a neighbour that expires at about the same time.
+// "About" means within 1/coarse of the time between the first and the last expiry.
 const (
 	finest = 64
 	coarse = 32
@@ -69,13 +69,13 @@ func (l *ledger) cut(n int) {
 	}
 }
 
-// count adds a charge to the sums, or subtracts it: sign is 1 or -1.
+// count adds a charge to the sums (sign is 1) or subtracts it (sign is -1).
 func (l *ledger) count(c *charge, sign int32) {
 	l.total += sign * c.n
 	l.unsure += sign * (c.n - c.sure)
 }
 
-// next returns when the first charge expires. There must be one.
+// next returns when the first charge expires. There must be at least one charge.
 func (l *ledger) next() time.Duration {
 	if l.many != nil {
 		return l.many.all[l.many.gone].reset.high
@@ -91,7 +91,7 @@ func (l *ledger) last() time.Duration {
 	return 0
 }
 
-// nth returns when n requests have expired. n must not exceed total.
+// nth returns when n of the charged requests have expired. n must not exceed total.
 func (l *ledger) nth(n int32) time.Duration {
 	list, i := l.list(), 0
 	for ; n > list[i].n; i++ {
@@ -100,8 +100,9 @@ func (l *ledger) nth(n int32) time.Duration {
 	return list[i].reset.high
 }
 
-// expire removes the charges that have expired: n requests, of which sure were certainly counted. It also returns the
-// reset of the last of them, and the worst of their answers: the one that shows least about the expiry.
+// expire removes the charges that have expired. They stand for n requests, of which the server has certainly counted
+// the number sure. last is the reset of the charge that expired last. worst is the answer that shows least about the
+// expiry.
 func (l *ledger) expire(now time.Duration) (n, sure int32, last interval, worst answer) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
@@ -152,23 +153,23 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns a charge next to the i-th position that expires within the duration about of c, nil if there is none.
-// It prefers the one that expires after c, because joining the other one makes that one expire later. (A slow request
-// may expire much later than its neighbour although both may expire early.)
+// beside returns a charge next to position i whose expiry differs from that of c by at most the duration about. It
+// returns nil if there is no such charge. It prefers the charge that expires after c, because a join with the one
+// before c delays that one's expiry.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) && list[i].reset.high-c.reset.high <= about {
 		return &list[i]
 	}
 	if i > 0 {
 		o := &list[i-1]
-		if max(c.reset.low-o.reset.low, c.reset.high-o.reset.high) <= about { // a join keeps low, so a series of joins ends
+		if max(c.reset.low-o.reset.low, c.reset.high-o.reset.high) <= about { // joins keep low, so a series of joins ends
 			return o
 		}
 	}
 	return nil
 }
 
-// join adds the requests of o to c and sets the reset of both.
+// join adds the requests of o to c, and sets the reset of the joined charge.
 func (c *charge) join(o *charge, reset interval) {
 	first := min(c.sent(), o.sent())
 	c.received, c.counted = max(c.received, o.received), max(c.counted, o.counted)
@@ -177,23 +178,23 @@ func (c *charge) join(o *charge, reset interval) {
 	c.travelled(first)
 }
 
-// sent returns a time before which none of the requests was sent, unless one of them took more than a minute.
+// sent returns a time before which none of the requests was sent. It is wrong if a request took more than a minute.
 func (c *charge) sent() time.Duration { return c.received - time.Duration(c.trip)*time.Millisecond }
 
-// travelled records when the first of the requests was sent.
+// travelled records when the first request of the charge was sent.
 func (c *charge) travelled(sent time.Duration) {
 	c.trip = uint16(min((c.received-sent)/time.Millisecond+1, math.MaxUint16))
 }
 
-// unknownReset reports whether the expiry of some charge is not known from a response.
+// unknownReset reports whether there is a charge whose reset no response has named.
 func (l *ledger) unknownReset() bool {
 	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.answer > withLimits })
 }
 
-// dropUnsure removes unsure requests that the server cannot count. most is the largest number of requests that it
-// counts. That number includes the requests that were certainly counted and have not expired, so the unsure requests
-// cannot exceed the rest. It is not known which unsure requests were counted: dropUnsure removes those that expire
-// first, and keeps the largest count that their responses named.
+// dropUnsure removes unsure requests (those that the server has perhaps not counted) if there are too many. The
+// argument most is the largest number of requests that the server counts. It includes the certainly counted requests
+// that have not expired, so there can be only as many unsure requests as the rest. dropUnsure removes those that expire
+// first, and keeps the largest count that their responses have named.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -216,7 +217,7 @@ func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	l.cut(kept)
 }
 
-// counted returns the largest count that the responses to charged requests named.
+// counted returns the largest number of counted requests that the responses to charged requests have named.
 func (l *ledger) counted() (most int32) {
 	for _, c := range l.list() {
 		most = max(most, c.counted)
@@ -229,7 +230,7 @@ func (l *ledger) clear() {
 	l.total, l.unsure = 0, 0
 }
 
-// change replaces the reset of each charge by the result of the function.
+// change replaces the reset of each charge by the result of a function.
 func (l *ledger) change(reset func(charge) interval) {
 	list := l.list()
 	for i, c := range list {
@@ -241,7 +242,7 @@ func (l *ledger) change(reset func(charge) interval) {
 	}
 }
 
-// coarsen joins charges that expire at about the same time, if a change has left more than finest charges.
+// coarsen joins charges in the list that expire at about the same time.
 func (l *ledger) coarsen(list []charge) {
 	about, kept, since := (l.last()-list[0].reset.high)/coarse, 0, list[0].reset.high
 	for i := 1; i < len(list); i++ {
@@ -257,13 +258,13 @@ func (l *ledger) coarsen(list []charge) {
 	l.cut(kept + 1)
 }
 
-// lift changes the resets so that no charge expires before until.
+// lift changes the resets so that no charge expires before the time until.
 func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }
 
-// makeUnsure records that no charged request is certain to have been counted. Requests that were answered by the time
-// `before` then expire at `until` at the latest.
+// makeUnsure records that the server has not certainly counted any of the charged requests. In addition, requests that
+// were answered by the time before now expire at the time until or earlier.
 func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {

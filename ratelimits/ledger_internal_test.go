@@ -52,8 +52,8 @@ func TestLedgerKeepsItsSums(t *testing.T) {
 	}
 }
 
-// A server that contradicts itself, or a client that was stopped for some milliseconds, must not make the ledger grow
-// with each request.
+// The ledger must not grow with each request, even if the server contradicts itself, or if the client was stopped for
+// some milliseconds.
 func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -77,7 +77,7 @@ func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 	}
 }
 
-// A single charge that expires far later than the others must not keep them from being joined.
+// One charge expires much later than the others. The others must be joined all the same.
 func TestLedgerStaysSmallBesideAFarReset(t *testing.T) {
 	t.Parallel()
 	var l ledger

@@ -6,15 +6,15 @@ import (
 )
 
 // A sliding log counts each request for a period. If reset-after is the time until the log forgets the latest request,
-// which is the answered one, then reset-after is always the whole period.
+// it is always the whole period, because the latest request is the one that the response answers.
 
-// refutesLog reports whether a response names another period than before.
+// refutesLog reports whether a response names another period than earlier responses.
 func refutesLog(s *sample, longest time.Duration) bool {
 	return longest > 0 && (s.after-longest).Abs() > 2*tick+s.rounding
 }
 
-// certainly returns how many requests, besides its own, a response of a log has certainly counted: those that were
-// processed before its request, and less than a period earlier.
+// certainly returns how many requests, besides the answered one, a response of a log has certainly counted: those that
+// were processed before the answered one, but less than one period before it.
 func (l *ledger) certainly(s *sample, period time.Duration) (n int32) {
 	list := l.list()
 	for i := range list {
@@ -25,7 +25,7 @@ func (l *ledger) certainly(s *sample, period time.Duration) (n int32) {
 	return n
 }
 
-// certainly reports whether a response of a log with this period has certainly counted requests of the charge.
+// certainly reports whether a response of a log with this period has certainly counted the sure requests of the charge.
 func (c *charge) certainly(s *sample, period time.Duration) bool {
 	return c.sure > 0 && !c.others &&
 		c.received <= s.sent && c.trip < math.MaxUint16 && c.sent()+period-2*tick > s.received

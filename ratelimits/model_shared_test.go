@@ -8,26 +8,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// origin is how far in the past a clock's origin lies when a test begins. A server's clock has its origin in 1970.
+// origin is how far in the past the origin of a clock is when a test begins. The origin of a server's clock is in 1970.
 const origin = 20_000 * 24 * time.Hour
 
-// fleet is a window that several senders share. It is kept on a server, as bytes, by the server's clock, or on the
-// clock of a sender that has borrowed it. Each sender knows only roughly how far its clock is from the server's.
+// fleet is a window that several senders share. It is stored as bytes: on the server, with times of the server's clock,
+// or at a sender that has borrowed it, with times of that sender's clock. Each sender knows only roughly by how much
+// its clock differs from the server's clock.
 type fleet struct {
 	t       *rapid.T
 	stage   *Stage
 	data    []byte
-	holder  int      // index in senders
+	holder  int      // index in senders of the one that has the window
 	senders []sender // the first is the server
 	held    map[Permit]*held
-	blurred time.Duration // sum of the uncertainties of the clocks between which the window moved
-	late    time.Duration // how much of blurred is part of the largest lateness that the window has believed
+	blurred time.Duration // sum of the uncertainties of all conversions between clocks
+	late    time.Duration // the part of blurred that is contained in the largest lateness that the window has assumed
 }
 
-// sender has a clock that is ahead of the server's. It knows that the difference is from early to late.
+// sender has a clock that is ahead of the server's clock. It knows only that the difference is between early and late.
 type sender struct{ ahead, early, late time.Duration }
 
-// held is a sender's permit, by the clock of the window's holder.
+// held is a permit of a sender. Its times are those of the clock that the window uses.
 type held struct {
 	Permit
 	sender *sender
@@ -47,7 +48,7 @@ func (f *fleet) roughly() time.Duration {
 	return time.Duration(rapid.IntRange(0, 2000).Draw(f.t, "µs unsure")) * time.Microsecond
 }
 
-// shared lets senders share the window of a stage: some requests are sent later than their permit was taken, and some
+// shared lets senders share the window of a stage. Some requests are sent later than their permit was taken, and some
 // answers are reported later than they were received.
 func (f *fleet) shared(s *Stage) {
 	f.stage = s
@@ -64,7 +65,7 @@ func (f *fleet) shared(s *Stage) {
 	}
 }
 
-// delay draws a delay of at most 200 ms. Two of three are 0.
+// delay draws a delay of at most 200 ms. Two of three delays are 0.
 func (f *fleet) delay(of string) time.Duration {
 	if rapid.IntRange(0, 2).Draw(f.t, of+" late") > 0 {
 		return 0
@@ -72,7 +73,7 @@ func (f *fleet) delay(of string) time.Duration {
 	return time.Duration(rapid.IntRange(0, 200_000).Draw(f.t, "by µs")) * time.Microsecond
 }
 
-// use reads the window, perhaps lends it to another holder, calls do with the time by the holder's clock, and writes
+// use reads the window, perhaps gives it to another holder, calls do with the time of the holder's clock, and writes
 // the window.
 func (f *fleet) use(do func(w *Window, now time.Duration)) {
 	w, rest, err := DecodeWindow(f.data)
@@ -120,7 +121,8 @@ func (f *fleet) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// land ends a permit. It gives report the time of the answer by the sender's clock, converted to the holder's clock.
+// land ends a permit. It calls report with the time of the answer: the sender's clock has measured this time, and it is
+// converted to the holder's clock.
 func (f *fleet) land(received time.Duration, p Permit, report func(w *Window, received time.Duration, p Permit)) {
 	h := f.held[p]
 	f.use(func(w *Window, now time.Duration) {
@@ -158,8 +160,8 @@ func (f *fleet) Period() time.Duration { return f.window().Period() }
 func (f *fleet) InFlight() int         { return f.window().InFlight() }
 func (f *fleet) String() string        { return f.window().String() }
 
-// TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a window that
-// moves between a server and one or more processes, whose reports come late and in another order.
+// TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal is like TestNoScheduleDrawsAnAvoidableRefusal, but the window
+// moves between a server and one or more processes, and reports come late and out of order.
 func TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	for _, senders := range []int{1, 3} {
@@ -170,8 +172,9 @@ func TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal(t *testing.T) {
 	}
 }
 
-// Each move may cost time, but no more than the clocks' uncertainty. A 429 of a log that names its next place may look
-// like lateness. That lateness contains the uncertainty up to then, and costs that much time in each window.
+// Each move to another clock may cost time, but at most the uncertainty about the clocks. A 429 of a log that names its
+// next place may look like lateness. This lateness includes the uncertainty so far, and costs that much time in each
+// window.
 func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,17 +185,17 @@ func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	})
 }
 
-// mirrored is a window with a copy. The copy moves from clock to clock by known distances, and is written and read each
-// time. Both must do the same.
+// mirrored is a window with a copy. The copy moves from clock to clock by known differences, and is written and read
+// each time. Both must behave in the same way.
 type mirrored struct {
 	Window
 	t       *rapid.T
 	other   Window
 	ahead   time.Duration
-	permits map[Permit]Permit // the copy's permits
+	permits map[Permit]Permit // for each permit of the window, the permit of the copy
 }
 
-// move moves the copy to another clock, writes it and reads it. It returns the time by the copy's clock.
+// move converts the copy to another clock, writes it and reads it. It returns the time of the copy's clock.
 func (m *mirrored) move(now time.Duration) time.Duration {
 	if by := time.Duration(rapid.IntRange(-1, 2).Draw(m.t, "move")) * 1234567891; by != 0 {
 		m.ahead += by
@@ -242,7 +245,7 @@ func (m *mirrored) Report(now time.Duration, p Permit, r Response) {
 	now += origin
 	m.Window.Report(now, p, r)
 	m.other.Report(m.move(now), m.permits[p], r)
-	if m.rare != nil && m.rare.refusals.row > freeRefusals { // further holds have a random part that depends on the time
+	if m.rare != nil && m.rare.refusals.row > freeRefusals { // further holds have a random part, which depends on the time
 		m.t.Skip()
 	}
 }
@@ -253,7 +256,7 @@ func (m *mirrored) Lost(now time.Duration, p Permit) {
 	m.other.Lost(m.move(now), m.permits[p])
 }
 
-// A window does the same on every clock, and whether or not it is written and read in between.
+// A window must behave in the same way with every clock, and also if it is written and read in between.
 func TestWindowOnAnotherClockDoesTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -261,8 +264,8 @@ func TestWindowOnAnotherClockDoesTheSame(t *testing.T) {
 	})
 }
 
-// handed is a window that is replaced by a new one with its State again and again, as if processes lent it to each
-// other.
+// handed is a window that is replaced again and again by a new window with the same State, as if processes gave it to
+// each other.
 type handed struct {
 	Window
 	now func() bool
@@ -284,8 +287,8 @@ func (h *handed) hand(now time.Duration) {
 	}
 }
 
-// TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a handed window. A log
-// that names its next place is not checked, because a State cannot say that a bucket is such a log.
+// TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is like TestNoScheduleDrawsAnAvoidableRefusal, but with a handed
+// window. It leaves out logs that name their next place, because a State cannot say that a bucket is such a log.
 func TestNoScheduleOfHandoversDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

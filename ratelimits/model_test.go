@@ -12,9 +12,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// check fails if a 429 could have been avoided. One batch of 429s is allowed for a log that names its next place,
-// because the judge remembers more answers than a Window, to which this log looks like a fixed window until a reset
-// moves.
+// check fails the test if a 429 could have been avoided. For a log that names its next place, one batch of 429s is
+// allowed: until a reset moves, such a log looks like a fixed window to a Window, but the judge remembers more answers
+// than a Window does.
 func (s *Stage) check() {
 	most := 0
 	if s.quota.NamesNext {
@@ -42,7 +42,7 @@ func quotas(t *rapid.T) discordsim.Quota {
 	return discordsim.Leaky(limit, period)
 }
 
-// lateRule draws a bucket that opens later than announced, perhaps with another lateness from some moment on.
+// lateRule draws a rule whose bucket opens later than announced. In some cases the lateness changes at some moment.
 func lateRule(kind func(limit int, period time.Duration) discordsim.Quota) func(*rapid.T) discordsim.Rule {
 	return func(t *rapid.T) discordsim.Rule {
 		drawn := quotas(t)
@@ -52,7 +52,7 @@ func lateRule(kind func(limit int, period time.Duration) discordsim.Quota) func(
 
 func lately(t *rapid.T, punctual discordsim.Quota) discordsim.Rule {
 	unit := punctual.Period / 100
-	if punctual.Kind == discordsim.KindLeaky { // if lateness exceeds a slot, another client may have taken the place
+	if punctual.Kind == discordsim.KindLeaky { // with a lateness above a slot, another client may have taken the place
 		unit /= time.Duration(punctual.Limit)
 	}
 	late := func() discordsim.Quota {
@@ -70,7 +70,7 @@ func lately(t *rapid.T, punctual discordsim.Quota) discordsim.Rule {
 	return rule
 }
 
-// lagRule draws a leaky bucket whose Remaining lags behind its level.
+// lagRule draws a leaky bucket whose Remaining is one too high.
 func lagRule(t *rapid.T) discordsim.Rule {
 	quota := quotas(t)
 	leaky := discordsim.Leaky(quota.Limit, quota.Period)
@@ -78,9 +78,9 @@ func lagRule(t *rapid.T) discordsim.Rule {
 	return discordsim.Rule{Path: "**", Quota: leaky}
 }
 
-// travel draws latencies and fates.
+// travel returns a function that draws the latencies and the fate of each request.
 func travel(t *rapid.T) func(*Flight) {
-	base := rapid.SampledFrom([]int{10, 0, 1, 50, 150}).Draw(t, "latency") // ms, one way
+	base := rapid.SampledFrom([]int{10, 0, 1, 50, 150}).Draw(t, "latency") // ms in each direction
 	jitter := rapid.SampledFrom([]int{5, 0, 50}).Draw(t, "jitter")
 	faults := rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "faults") // percent
 	way := rapid.Custom(func(t *rapid.T) time.Duration {
@@ -98,19 +98,19 @@ func travel(t *rapid.T) func(*Flight) {
 	}
 }
 
-// TestNoScheduleDrawsAnAvoidableRefusal runs random loads with random latencies, faults and other clients of the
-// bucket. For more schedules: go test ./ratelimits -run Schedule -rapid.checks=1000000
+// TestNoScheduleDrawsAnAvoidableRefusal runs random loads with random latencies and faults, and with other clients of
+// the bucket. To run more schedules: go test ./ratelimits -run Schedule -rapid.checks=1000000
 func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { play(t, &Window{}).check() })
 }
 
-// Buckets open later than announced. A 429 that shows more lateness than the client knew is excused. A 429 that may
-// come from lateness or from another client teaches nothing. The other 429s could have been avoided, and few are
-// allowed. A fixed window draws one in 100,000 schedules, if the network is slower than its period, so that no answer
-// tells which window it describes. Where places become free one at a time, a 429 does not say for which of several late
-// places it asks to wait, and may show too little lateness: a log draws one in 2,000 schedules (more than three in one
-// of 100,000), a leaky bucket in one of 18,000.
+// Buckets open later than announced. A 429 that shows more lateness than the client knew is excused. Other 429s could
+// have been avoided, and only few of them are allowed. A fixed window causes one in 100,000 schedules, if the network
+// is slower than the period, so that no answer shows which window it describes. If places become free one at a time, a
+// 429 does not say for which of several late places the client must wait, so it may show too little lateness. Therefore
+// a log causes such a 429 in one of 2,000 schedules (more than three in one of 100,000), and a leaky bucket in one of
+// 18,000.
 func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {
@@ -129,13 +129,13 @@ func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	}
 }
 
-// The Remaining of a leaky bucket may lag behind its level. Even then there must be no avoidable 429.
+// The Remaining of a leaky bucket may be one too high. Even then, there must be no avoidable 429s.
 func TestNoScheduleOfALaggingBucketDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { playRule(t, lagRule, &Window{}).check() })
 }
 
-// play runs a random load on a window. The functions can change the stage before it starts.
+// play runs a random load on a window. The functions change may modify the stage before the load starts.
 func play(t *rapid.T, window Player, change ...func(*Stage)) *Stage {
 	rule := func(t *rapid.T) discordsim.Rule { return discordsim.Rule{Path: "**", Quota: quotas(t)} }
 	return playRule(t, rule, window, change...)
@@ -148,7 +148,7 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	quota := config.Rules[0].Quota
 	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms between requests of other clients
 	lateness := quota.Lateness != (discordsim.Lateness{}) || len(config.Rules[0].Changes) > 0
-	if quota.NamesNext || lateness { // with other clients, perhaps no answer ever shows this log's period, or lateness
+	if quota.NamesNext || lateness { // with other clients, perhaps no answer shows the log's period, or the lateness
 		others = 0
 	}
 	if others > 0 {
@@ -158,7 +158,7 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	}
 	draw := travel(t)
 	if others > 0 {
-		// Without headers a client cannot know when a window ends that another client has opened.
+		// Without headers, a client cannot know when a window ends if another client has opened it.
 		all := draw
 		draw = func(f *Flight) {
 			if all(f); f.fate == broken || f.fate == lostAfter || f.fate == noHeaders {
@@ -166,15 +166,15 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 			}
 		}
 	}
-	if lateness { // slow requests would meet openings that the client cannot know
+	if lateness { // slow requests would arrive at openings that the client cannot know
 		all := draw
 		draw = func(f *Flight) {
 			all(f)
 			f.There, f.Back = f.There%second, f.Back%second
 		}
 	}
-	// Without all answers a client cannot know what a log that names its next place or a lagging bucket counts, or how
-	// late a bucket is.
+	// If answers are missing, a client cannot know three things: what a log that names its next place counts, what a
+	// lagging bucket counts, and how late a bucket is.
 	if quota.NamesNext || lateness || quota.Lags {
 		all := draw
 		draw = func(f *Flight) {
@@ -199,8 +199,9 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	return s
 }
 
-// TestNoScheduleIsSlow sends bursts with various latencies and no faults. Each burst may take two windows more than it
-// needs, in which the Window learns how the bucket works. Each window may take two round trips longer than the period.
+// TestNoScheduleIsSlow sends bursts with various latencies and without faults. Each burst may take two windows more
+// than it needs, because the Window has to learn how the bucket works. Each window may take two round trips longer than
+// the period.
 func TestNoScheduleIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -209,7 +210,8 @@ func TestNoScheduleIsSlow(t *testing.T) {
 	})
 }
 
-// burst sends one burst through a window. It returns how many periods the burst may take, and how long each may be.
+// burst sends one burst through a window. It returns how many windows the burst may take, and how long each of them may
+// be.
 func burst(t *rapid.T, window Player, change ...func(*Stage)) (s *Stage, windows int, perWindow time.Duration) {
 	quota := quotas(t)
 	oneWay := time.Duration(rapid.SampledFrom([]int{1, 10, 50, 150}).Draw(t, "latency")) * ms
@@ -231,15 +233,15 @@ func burst(t *rapid.T, window Player, change ...func(*Stage)) (s *Stage, windows
 	return s, (requests+quota.Limit-1)/quota.Limit + 2, quota.Period + 2*trip + 2*tick
 }
 
-// endsBy fails if the burst took longer.
+// endsBy fails the test if the burst ended after the time bound.
 func (s *Stage) endsBy(bound time.Duration) {
 	if s.Now > bound {
 		require.Fail(s.T, "too slow", "%v at %v, at most %v wanted\n%s", s.Now, s.quota, bound, s.story())
 	}
 }
 
-// dropResetAfter makes a server name its resets only as times of its own clock, which differs from the client's. The
-// times are perhaps in whole seconds.
+// dropResetAfter makes a server name its resets only as times of its own clock, which differs from the client's clock.
+// In some cases, the times are in whole seconds.
 func dropResetAfter(t *rapid.T) func(*Stage) {
 	skew := time.Duration(rapid.IntRange(0, 999).Draw(t, "skew")) * ms
 	whole := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second}).Draw(t, "whole seconds")
@@ -259,8 +261,8 @@ func dropResetAfter(t *rapid.T) func(*Stage) {
 	}
 }
 
-// TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal runs random loads on a server that sends X-RateLimit-Reset and
-// Date, but no X-RateLimit-Reset-After.
+// TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal runs random loads. The server sends X-RateLimit-Reset and Date,
+// but no X-RateLimit-Reset-After.
 func TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,13 +2,13 @@ package ratelimits
 
 import "time"
 
-// In a sliding log, reset-after may also be the time until the log forgets the earliest request. That is the whole
-// period only for a request that found the log empty, and less for all others. So each request is charged for a period
-// from its answer, whatever its reset-after.
+// In some sliding logs, reset-after is the time until the log forgets the earliest request. For a request that found
+// the log empty, this is the whole period. For all other requests it is shorter. So each request is charged for one
+// period from its response, whatever the reset-after in that response.
 
 // nextEvidence records what responses have said about such a log.
 type nextEvidence struct {
-	period time.Duration // longest reset-after of a request that found the log empty; 0: no request did
+	period time.Duration // longest reset-after in the responses to requests that found the log empty; 0: there was none
 }
 
 func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool {
@@ -31,7 +31,8 @@ func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool
 	return false
 }
 
-// occupy keeps requests charged for a period from their answer: all requests, or only those without a known reset.
+// occupy keeps requests charged for at least one period from their response. Without all, it does so only for requests
+// whose response has named no reset.
 func (l *ledger) occupy(period time.Duration, all bool) {
 	l.change(func(c charge) interval {
 		if all || c.answer > withLimits {

@@ -9,19 +9,19 @@ import (
 func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	var s sample
 	s.read(now, p.sent, r)
-	since := int32(w.answered - p.answered - 1) // requests answered since this one was sent, perhaps processed after it
+	since := int32(w.answered - p.answered - 1) // requests answered since this one was sent; perhaps processed after it
 	limit := int32(min(r.Limit, mostCounted))
 	first := w.limit == 0 || w.origin != learnt
 	if first {
 		w.limit, w.origin = limit, learnt
 		if r.Class == ClassOK || r.Class == ClassUser {
 			w.longest = 0
-		} else { // these times are not the bucket's; they apply until a response names the bucket's own
+		} else { // these times are another limit's, and are used until a response names the bucket's own
 			w.origin, w.longest = recalled, cmp.Or(w.longest, s.after)
 		}
 		w.ledger.clear()
 		w.evidence = evidence{}
-		if w.rare != nil && w.rare.late.by > 0 { // lateness was expected before the period was known
+		if w.rare != nil && w.rare.late.by > 0 { // ExpectLate was called before the period was known
 			w.rare.late.wait(now, s.after)
 		}
 	}
@@ -30,7 +30,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	} else if w.rare != nil {
 		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
-	w.uncounted = min(w.uncounted, since) // all requests answered before this one was sent are in its count
+	w.uncounted = min(w.uncounted, since) // it counts all requests that were answered before this one was sent
 	if p.sent >= w.uncountedAt {
 		w.uncounted = 0
 	}
@@ -45,15 +45,15 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	if r.Class == ClassOK {
 		c.sure = 1
 		v = w.learn(&s, &c)
-		if since == 0 { // earlier requests that this response does not count will never be counted
+		if since == 0 { // no response will count the earlier requests that this one does not count
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser && w.longest == 0 { // a known period stays: a 429 may ask for more
+	} else if r.Class == ClassUser && w.longest == 0 { // a known period stays, because a 429 may ask for a longer wait
 		w.longest = s.after
 	}
 	switch {
-	case r.Class == ClassUser: // the server did not count it
-	case w.evidence.windows() && w.evidence.fixed.over(&s): // its window has closed
+	case r.Class == ClassUser: // the server did not count the request
+	case w.evidence.windows() && w.evidence.fixed.over(&s): // the window that counted it has closed
 	default:
 		w.chargeCounted(p, &s, &c, since, first || v == contradicted)
 		if w.ledger.unsure > 0 && v != contradicted {
@@ -62,7 +62,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	}
 }
 
-// learn records what an accepted response shows about how the bucket works.
+// learn records what the response to an accepted request shows about how the bucket works.
 func (w *Window) learn(s *sample, c *charge) verdict {
 	v := w.judge(s)
 	if w.evidence.fixed.count <= s.spent {
@@ -77,7 +77,7 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 		w.longest = s.after
 		w.ledger.makeUnsure(s.sent, s.reset.high)
 	}
-	longer := v != contradicted && s.after > w.longest // then charges without a known reset last longer, too
+	longer := v != contradicted && s.after > w.longest // if so, charges without a known reset last longer, too
 	if longer {
 		w.longest = s.after
 	}
@@ -96,18 +96,18 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	return v
 }
 
-// shorten reduces the period to the longest recent reset-after. KindNext names its period only to a request that finds
-// the log empty, so for KindNext there must have been such a request recently.
+// shorten reduces the period to the longest recent reset-after. A bucket of KindNext names its period only to a request
+// that finds the log empty. So if KindNext is likely, there must have been such a request recently.
 func (w *Window) shorten() {
 	if w.recent < w.longest && (w.recentWhole || !w.evidence.mayBeNext()) {
 		w.longest = w.recent
 	}
 }
 
-// chargeCounted charges the requests that a response counted: its own, and requests that only other clients can have
-// sent.
+// chargeCounted charges the requests that a response has counted: the answered request, and requests that only other
+// clients can have sent.
 func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew bool) {
-	expired := int32(w.expired - p.expired) // requests that expired since this one was sent
+	expired := int32(w.expired - p.expired) // number of requests that have expired since this one was sent
 	if w.slides(s, expired) {
 		w.evidence.refuted |= fixed
 	}
@@ -119,12 +119,12 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	reset := c.reset
 	switch by, _ := w.Late(); {
 	case n == 0 || anew || w.evidence.others:
-	case by > 0 && !w.evidence.windows(): // our requests seemed to have expired: the bucket opens even later
+	case by > 0 && !w.evidence.windows(): // own requests only seemed to have expired: it opens even later
 		reset = interval{w.openedFrom(), c.received}
 	default:
 		w.evidence.others = true
 	}
-	if anew || n > 0 { // requests in flight, and those answered since this one was sent, are perhaps not counted yet
+	if anew || n > 0 { // requests in flight, and those answered since this one was sent, may not be counted
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
 	if n > 0 {
@@ -134,7 +134,8 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 }
 
 // dropUnsure removes requests that were charged only because the server might count them, if this response shows that
-// it does not count them. A response counts all requests that were answered before its own request was sent.
+// the server does not count them. A response counts all requests that were answered before the request for this
+// response was sent.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
@@ -142,7 +143,7 @@ func (w *Window) dropUnsure(s *sample, since int32) {
 	w.dropOthers()
 }
 
-// dropOthers removes requests that only other clients can have sent, if the responses to all our requests are known and
+// dropOthers removes requests that only other clients can have sent, if the responses to all own requests are known and
 // have counted fewer requests.
 func (w *Window) dropOthers() {
 	if w.inflight == 0 && w.uncounted == 0 && w.ledger.unsure > 0 {
@@ -150,9 +151,9 @@ func (w *Window) dropOthers() {
 	}
 }
 
-// resize records a new limit. A lower limit applies at once. A higher limit, like a higher Remaining, proves nothing
-// yet: it applies a period later if two responses in a row have named it, and at most doubles the limit. Without this
-// care, a mistake of the server would cost a 429 for each request above the real limit.
+// resize records a new limit. A lower limit applies at once. A higher limit applies only if two responses in a row have
+// named it, and one period later; it at most doubles the limit. Without this care, a mistake of the server would cost a
+// 429 for each request above the real limit.
 func (w *Window) resize(now, sent time.Duration, limit int32) {
 	rare := w.writeRare()
 	switch {

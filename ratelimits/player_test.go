@@ -12,9 +12,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Stage lets a window send requests to the simulated Discord, in virtual time. The window decides when a request
-// leaves. Draw decides how long the request travels and what becomes of it. The server judges each 429. Exported names
-// are for tests in package ratelimits_test.
+// Stage lets a window send requests to the simulated Discord, in virtual time. The window decides when a request is
+// sent. A function that the test passes decides how long the request travels and what becomes of it. The server judges
+// each 429. Exported names are for tests in package ratelimits_test.
 type Stage struct {
 	T      require.TestingT
 	World  *discordsim.World
@@ -25,14 +25,14 @@ type Stage struct {
 	// Answered is called after each report. It may be nil.
 	Answered func(Response)
 	Accepted []time.Duration // when the server processed the requests that it accepted
-	Refusals []time.Duration // when the 429s came back
+	Refusals []time.Duration // when the 429s arrived at the client
 
-	flying []*Flight // in the order of their next events
+	flying []*Flight // in the order of the times of their next events
 	sent   int
 	traced bool
 	trace  []string
 	quota  discordsim.Quota
-	// late returns the time from receiving an answer to reporting it. If late is nil, that time is 0.
+	// late returns how long after it was received an answer is reported. If late is nil, answers are reported at once.
 	late func() time.Duration
 	// spoil changes the header of an answer. It may be nil.
 	spoil func(processed time.Time, header http.Header)
@@ -51,16 +51,16 @@ type Player interface {
 	String() string
 }
 
-// Flight is one request that has been sent and not reported yet.
+// Flight is one request that has been sent and whose outcome has not been reported.
 type Flight struct {
-	There, Back time.Duration // how long it travels to the server, and its response back
+	There, Back time.Duration // how long the request travels to the server, and the response back
 
 	permit   Permit
 	sequence int64
-	late     time.Duration // time from receiving the response to reporting it
+	late     time.Duration // how long after it was received the response is reported
 	fate     fate
 	arrived  bool
-	at       time.Duration // time of its next event
+	at       time.Duration // the time of its next event
 	response *discordsim.Response
 }
 
@@ -69,15 +69,16 @@ type fate int
 
 const (
 	answered        fate = iota
-	broken               // 500, counted by the bucket
-	brokenUncounted      // 502, not counted
-	lostAfter            // processed, but the response never comes
-	lostBefore           // never reaches the server
-	unsent               // given back before it was sent
-	noHeaders            // an answer without any limits
+	broken               // the answer is a 500, and the bucket counts the request
+	brokenUncounted      // the answer is a 502, and the bucket does not count the request
+	lostAfter            // the server processes the request, but the response never comes
+	lostBefore           // the request never reaches the server
+	unsent               // the permit is given back, and the request is not sent
+	noHeaders            // the answer carries no limits
 )
 
-// NewStage returns a stage for a window. The server has no global limit, because a window does not know one.
+// NewStage returns a stage for a window. The server has no global limit, because a Window does not take one into
+// account.
 func NewStage(t require.TestingT, config discordsim.Config, window Player, draw func(*Flight)) *Stage {
 	s := &Stage{T: t, Start: time.Unix(1_700_000_000, 0), Window: window, Draw: draw, quota: config.Rules[0].Quota}
 	withFate := func(f discordsim.Fault, want fate) discordsim.Fault {
@@ -107,7 +108,7 @@ func (s *Stage) fateOf(sequence int64) fate {
 	return answered
 }
 
-// Send sends n requests, each as soon as the window allows it.
+// Send sends n requests, each of them as soon as the window allows it.
 func (s *Stage) Send(n int) {
 	for range n {
 		for !s.SendNow() {
@@ -125,7 +126,7 @@ func (s *Stage) SendUntil(end time.Duration) {
 	}
 }
 
-// SendEvery sends n requests at the given interval, or later if the window does not allow that.
+// SendEvery sends n requests at the given interval. If the window does not allow that, a request is sent later.
 func (s *Stage) SendEvery(distance time.Duration, n int) {
 	for range n {
 		s.Send(1)
@@ -133,7 +134,7 @@ func (s *Stage) SendEvery(distance time.Duration, n int) {
 	}
 }
 
-// SendOneByOne sends n requests, each after the previous one has been answered.
+// SendOneByOne sends n requests, each of them when the previous one has been answered.
 func (s *Stage) SendOneByOne(n int) {
 	for range n {
 		s.Send(1)
@@ -152,7 +153,7 @@ func (s *Stage) SendNow() bool {
 	f := &Flight{permit: permit, sequence: int64(s.sent)}
 	s.Draw(f)
 	if s.Window.Limit() == 0 || s.Window.Period() < s.quota.Period-tick {
-		f.fate = answered // before limit and period are known, no client can tell what an unanswered request has used up
+		f.fate = answered // while limit and period are unknown, no client can know what an unanswered request has used up
 	}
 	s.log("send %d fate %d there %v back %v", f.sequence, f.fate, f.There, f.Back)
 	if f.fate == unsent {
@@ -164,21 +165,21 @@ func (s *Stage) SendNow() bool {
 	return true
 }
 
-// launch inserts a flight in the order of events, behind flights with the same time.
+// launch inserts a flight in the order of events, after flights with the same time.
 func (s *Stage) launch(f *Flight) {
 	i, _ := slices.BinarySearchFunc(s.flying, f, func(a, b *Flight) int { return cmp.Or(cmp.Compare(a.at, b.at), -1) })
 	s.flying = slices.Insert(s.flying, i, f)
 }
 
-// Wait advances to the next event, or to the time at which the window may let a request leave. It fails if neither will
-// ever come.
+// Wait advances to the next event, or to the time at which the window may allow a request, whichever comes first. The
+// test fails if there is neither.
 func (s *Stage) Wait() {
 	at, can := s.Window.Next(s.Now)
 	switch {
 	case len(s.flying) > 0 && (!can || s.flying[0].at <= at):
 		s.step()
 	case can:
-		require.Greater(s.T, at, s.Now, "Next named the present time, but Take failed:\n%s", s.story())
+		require.Greater(s.T, at, s.Now, "Next returned the present time, but Take failed:\n%s", s.story())
 		require.Less(s.T, at, s.Now+25*time.Hour, "the window does not open within 25 hours:\n%s", s.story())
 		s.Now = at
 	default:

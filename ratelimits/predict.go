@@ -2,9 +2,9 @@ package ratelimits
 
 import "time"
 
-// Predict returns how long a request with ahead requests before it would have to wait, as far as is known now: for the
-// hold, a hidden limit, the charges that have to expire, and a period for each full window that the requests ahead
-// need. It is 0 if no reason to wait is known.
+// Predict returns how long a new request would have to wait, as far as is known now, if a number of other requests
+// (ahead) are sent before it. It includes the hold, a hidden limit, the charges that have to expire, and a period for
+// each full window of the other requests. It returns 0 if no reason to wait is known.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	at, ok := w.Next(now)
 	switch {
@@ -19,15 +19,15 @@ func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	return at - now
 }
 
-// mostAhead bounds the number of requests ahead, so that predictions do not overflow.
+// mostAhead is the upper bound of the number of requests ahead, so that predictions do not overflow.
 const mostAhead = 1_000_000_000
 
-// predict returns when a request leaves according to the ledger. n requests have to expire first. If fewer than n are
-// charged now, the rest of the n are requests ahead of this one: each window that they fill takes a further period.
+// predict returns when a new request can be sent according to the ledger, if a number of other requests (ahead) are
+// sent before it. Before that, n requests have to expire. If fewer than n are charged now, the others are requests that
+// have not been sent yet. Each window that those fill takes another period.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
-	// Requests in flight count at most up to the limit: if more are in flight, some of them may belong to another
-	// bucket.
+	// Requests in flight are counted only up to the limit. If there are more, some of them may belong to another bucket.
 	n := ahead + 1 + min(int(w.charged(now)), max(limit, total)) - limit
 	if limit == 0 || w.origin == unlimited || n <= 0 {
 		return now
@@ -39,7 +39,7 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	period += w.readRare().late.by
 	rounds := (max(n-max(total, limit), 0) + limit - 1) / limit
 	n -= rounds * limit
-	at := now + period // when the requests in flight have expired
+	at := now + period // when the requests in flight will have expired
 	switch {
 	case n <= total:
 		at = max(now, w.opens(w.ledger.nth(int32(n))))
@@ -49,7 +49,7 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	return at + times(rounds, period)
 }
 
-// times returns n times d, but at most a hundred years: longer waits are not reported.
+// times returns n times d, but at most a hundred years.
 func times(n int, d time.Duration) time.Duration {
 	if n > 0 && d > longest/time.Duration(n) {
 		return longest
@@ -57,7 +57,7 @@ func times(n int, d time.Duration) time.Duration {
 	return time.Duration(n) * d
 }
 
-// Limit returns the number of requests per window, 0 if it is not known or if there is none.
+// Limit returns the number of requests per window, 0 if no limit is known.
 func (w *Window) Limit() int {
 	if w.origin == unlimited {
 		return 0
@@ -65,22 +65,22 @@ func (w *Window) Limit() int {
 	return int(w.limit)
 }
 
-// Known reports whether responses have shown the limit, or have shown that there is none.
+// Known reports whether responses have shown the limit, or have shown that the bucket has no limit.
 func (w *Window) Known() bool { return w.origin == unlimited || w.limit > 0 && w.origin != recalled }
 
-// Unlimited reports whether responses carry no limits.
+// Unlimited reports whether the bucket's responses carry no limits, so that no request has to wait.
 func (w *Window) Unlimited() bool { return w.origin == unlimited }
 
-// Probing reports whether one request has to succeed before other requests are sent, such as after a hold.
+// Probing reports whether one request has to succeed before other requests are sent, for example after a hold.
 func (w *Window) Probing() bool { return w.probing != notProbing }
 
-// Period returns the length of the window as far as responses have shown it, 0 if they have not shown it.
+// Period returns the length of the window as far as responses have shown it. It returns 0 if they have not.
 func (w *Window) Period() time.Duration { return w.longest }
 
 // Kind returns the way in which the bucket refills.
 func (w *Window) Kind() Kind { return w.evidence.kind() }
 
-// InFlight returns the number of permits whose outcome is not known.
+// InFlight returns the number of permits whose outcome has not been reported.
 func (w *Window) InFlight() int { return int(w.inflight) }
 
 // Remaining returns how many more requests are certain to be accepted now, 0 if no limit is known.
@@ -92,11 +92,11 @@ func (w *Window) Remaining(now time.Duration) int {
 	return max(int(w.limit-w.charged(now)), 0)
 }
 
-// HoldWait returns how long the hold still lasts, 0 if there is none.
+// HoldWait returns the rest of the hold, 0 if there is no hold.
 func (w *Window) HoldWait(now time.Duration) time.Duration { return w.readRare().hold.Wait(now) }
 
-// HoldClass returns the class of the 429 that caused the hold or revealed the hidden limit that the window waits for,
-// ClassOK if there is neither.
+// HoldClass returns the class of the 429 that caused the hold. Without a hold, it returns ClassShared if the window
+// waits for a hidden limit, and otherwise ClassOK.
 func (w *Window) HoldClass(now time.Duration) Class {
 	rare := w.readRare()
 	switch {
@@ -108,8 +108,8 @@ func (w *Window) HoldClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// AwaitsProbe reports whether the next request waits for the outcome of a request that was sent first: after a hold, or
-// to try whether a hidden limit accepts more.
+// AwaitsProbe reports whether the next request waits for the outcome of a single request that was sent before all
+// others. This happens after a hold, or if that request tries whether a hidden limit accepts more.
 func (w *Window) AwaitsProbe(now time.Duration) bool {
 	if _, ok := w.Next(now); ok {
 		return false
@@ -118,8 +118,8 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 	return w.probing != notProbing || !ok
 }
 
-// WaitClass returns HoldClass, except that it returns ClassOK if the next request can leave now, or waits for something
-// that takes longer than the hold.
+// WaitClass returns the class of the 429 that causes the wait of the next request. It returns ClassOK if there is no
+// wait, or if another wait is longer.
 func (w *Window) WaitClass(now time.Duration) Class {
 	if at, ok := w.Next(now); ok && at <= now {
 		return ClassOK
@@ -135,15 +135,15 @@ func (w *Window) WaitClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// Reset returns the time at which all known charges have certainly expired and no hold is left, which may be in the
-// past. It ignores requests in flight.
+// Reset returns the time at which all known charges have certainly expired and the hold is over. This time may be in
+// the past. Reset ignores requests in flight.
 func (w *Window) Reset() time.Duration {
 	rare := w.readRare()
 	return max(rare.hold.Until(), w.outcome, w.ledger.last()+rare.late.by, w.evidence.fixed.until+rare.late.by)
 }
 
-// Needed returns until when forgetting the window could cause a 429: Reset, or the time at which a known hidden limit
-// is forgotten, if that is later. It ignores requests in flight.
+// Needed returns the time before which forgetting the window could cause a 429: the result of Reset or, if that is
+// later, the time at which a known hidden limit is forgotten. Needed ignores requests in flight.
 func (w *Window) Needed() time.Duration {
 	if hidden := &w.readRare().hidden; hidden.room > 0 {
 		return max(w.Reset(), hidden.until)

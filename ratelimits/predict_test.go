@@ -16,14 +16,14 @@ func TestNothingIsPredictedOfWhatIsNotKnown(t *testing.T) {
 	b := newBucket(t)
 	assert.Zero(t, b.Predict(0, 1000))
 	b.send(0)
-	assert.Zero(t, b.Predict(0, 1000), "with one request in flight")
+	assert.Zero(t, b.Predict(0, 1000), "nothing is predicted with one request in flight")
 
 	unlimited := newBucket(t)
 	unlimited.Unlimit()
 	assert.Zero(t, unlimited.Predict(0, 1000))
 }
 
-// predicts asserts how long a request is predicted to wait, by the number of requests ahead of it.
+// predicts asserts the predicted waits. The keys of want are the numbers of requests that are sent before.
 func (b *bucket) predicts(now time.Duration, want map[int]time.Duration) {
 	b.t.Helper()
 	for ahead, wait := range want {
@@ -38,8 +38,8 @@ func TestPredictionCountsTheQueueAhead(t *testing.T) {
 	b.exchange(0, ok(5, 2, 10*second))
 	const end = 10*second + rounding
 	b.predicts(0, map[int]time.Duration{
-		-5: 0, 0: 0, 1: 0, // two requests may leave at once
-		2: end, 6: end, // in the next window
+		-5: 0, 0: 0, 1: 0, // two requests may be sent now
+		2: end, 6: end, // these requests are sent in the next window
 		7: end + 10*second, 11: end + 10*second,
 		12: end + 20*second, 502: end + 1000*second,
 	})
@@ -52,7 +52,7 @@ func TestPredictionKnowsTheHold(t *testing.T) {
 	b.Hold(0, 3*second)
 	b.predicts(0, map[int]time.Duration{0: 3 * second, 4: 10*second + rounding}) // the window takes longer than the hold
 	b.predicts(2*second, map[int]time.Duration{0: second})
-	b.Hold(0, 20*second) // nothing leaves during a hold, so the requests ahead take their time after it
+	b.Hold(0, 20*second) // nothing is sent during a hold, so the requests ahead are sent after it
 	assert.InEpsilon(t, 220*second, b.Predict(0, 100), 0.1)
 
 	unknown := newBucket(t)
@@ -66,7 +66,7 @@ func TestPredictionCountsRequestsInFlight(t *testing.T) {
 	b.send(5 * second)
 	b.predicts(5*second, map[int]time.Duration{0: 5*second + rounding, 1: 10 * second})
 
-	b = known(t, 2, 10*second) // not all requests that may belong to other buckets are counted in this one
+	b = known(t, 2, 10*second) // requests that may belong to other buckets count only up to the limit
 	for range 10 {
 		b.Adopt(20*second, 20*second)
 	}
@@ -74,13 +74,13 @@ func TestPredictionCountsRequestsInFlight(t *testing.T) {
 
 	recalled := newBucket(t)
 	recalled.Recall(5, 10*second)
-	for _, b := range []*bucket{recalled, fixed(t, 5, 10*second)} { // the request in flight opens a window
+	for _, b := range []*bucket{recalled, fixed(t, 5, 10*second)} { // the request in flight opens a new window
 		b.send(time.Hour)
 		b.predicts(time.Hour, map[int]time.Duration{3: 0, 4: 10 * second, 8: 10 * second, 9: 20 * second})
 	}
 }
 
-// If the server behaves as before, the last request of a queue must wait as long as predicted.
+// If the server does not change its behaviour, the last request of a queue must wait as long as predicted.
 func TestPredictionComesTrue(t *testing.T) {
 	t.Parallel()
 	const queued = 40
@@ -118,10 +118,11 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	}
 }
 
-// The responses of a leaky bucket have not named a whole period. The prediction must follow from the bucket's pace.
+// No response of a leaky bucket has named a whole period. The prediction must follow from the pace at which places
+// become free.
 func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
 	t.Parallel()
-	b := leaky(t) // three of five are used; one place becomes free every 200 ms
+	b := leaky(t) // three of five places are taken, and one place becomes free every 200 ms
 	assert.InEpsilon(t, 20*second, b.Predict(0, 102), 0.05)
 }
 

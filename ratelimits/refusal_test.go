@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Three responses that no kind can have given show a change if they come soon after each other. If they come hours
-// apart, they are mistakes of the server and must not change the period.
+// Three responses that no kind can have given show that the bucket has changed, if they come soon after each other. If
+// they come hours apart, they are mistakes of the server, and must not change the period.
 func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -23,8 +23,8 @@ func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A server error that names limits shows how full the bucket is. So the next request must not have to wait until the
-// bucket is empty.
+// A server error that names limits shows how full the bucket is. So the next request need not wait until the bucket is
+// empty.
 func TestAfterAServerErrorWithLimitsNobodyHasToGoAlone(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -42,7 +42,7 @@ func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
 	b := known(t, 5, 10*second)
 	permits := b.many(0, 3)
 	b.Report(100*ms, permits[0], ok(5, 3, 9900*ms))
-	b.Report(100*ms, permits[1], refused(5, 9900*ms)) // another client was faster
+	b.Report(100*ms, permits[1], refused(5, 9900*ms)) // a request of another client arrived earlier
 	b.Report(100*ms, permits[2], refused(5, 9900*ms))
 	assert.Zero(t, b.InFlight())
 	b.left(100*ms, 0)
@@ -54,8 +54,8 @@ func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
 	b.burst(at, 4)
 }
 
-// Another client uses up the bucket again and again. Each window that it uses up costs at most one 429, and our
-// requests still get through.
+// Another client uses up the bucket again and again. Each window that it uses up may cost at most one 429, and own
+// requests must be accepted in between.
 func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) {
 	t.Parallel()
 	config := discordsim.Config{
@@ -80,8 +80,8 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.GreaterOrEqual(t, after, 65, "of 75 possible requests after the other client has left")
 }
 
-// A 429 fills the window. If a permit is given back afterwards, its place must be free when the wait of that 429 is
-// over, or when the hold has been lifted.
+// After a 429 the window counts as full. If a permit is given back then, its place must be free when the wait of that
+// 429 is over, or when the hold is lifted.
 func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.T) {
 	t.Parallel()
 	for _, lift := range []bool{false, true} {
@@ -101,8 +101,8 @@ func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.
 	}
 }
 
-// A 429 of another limit names the bucket's limit, but not its period. A request that is lost before a response has
-// named the period must stay charged for the time that the 429 named.
+// A 429 of another limit names the bucket's limit, but not its period. If a request is lost before a response has named
+// the period, it must stay charged for the time that the 429 has named.
 func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -110,10 +110,11 @@ func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	refusal.Limited, refusal.Limit, refusal.Remaining, refusal.ResetAfter = true, 2, 1, 4*second
 	b.exchange(0, refusal)
 	b.Lost(second+rounding, b.send(second+rounding))
-	b.closedUntil(second+rounding, 4*second+rounding) // the request of the 429 is charged, too
+	b.closedUntil(second+rounding, 4*second+rounding) // the refused request is charged, too
 }
 
-// The ledger joins charges when it has very many. A lost request among them must still make the next request a probe.
+// If the ledger has very many charges, it joins some of them. If one of the joined requests was lost, the next request
+// must still be a probe.
 func TestLossAmongVeryManyRequestsIsFollowedByAProbe(t *testing.T) {
 	t.Parallel()
 	b := known(t, 200, 10*second)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The canonical forms under which net/http stores Discord's header names.
+// The names of the headers in the canonical form in which net/http stores them.
 const (
 	headerBucket     = "X-Ratelimit-Bucket"
 	headerLimit      = "X-Ratelimit-Limit"
@@ -25,52 +25,53 @@ const (
 	headerType       = "Content-Type"
 )
 
-// Response is what one HTTP response says about rate limits. A field whose header is absent or invalid (NaN, a negative
-// or blank number) has the zero value. A Response is cheap to copy.
+// Response is what one HTTP response says about rate limits. If a header is absent or invalid (NaN, a negative or a
+// blank number), the field for it has the zero value. A Response is cheap to copy.
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
-	// Class is ClassOK unless a limit has refused the request. Discord says so with the status 429, and only with that.
+	// Class says which limit has refused the request. It is ClassOK if the status is not 429, because Discord's limits
+	// refuse requests only with a 429.
 	Class Class
-	// Limited reports whether Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion,
-	// a reset within a week. Otherwise these fields are zero. If a server sends no Reset-After, the time from its own
-	// Date to its Reset counts as ResetAfter.
+	// Limited reports whether Limit, Remaining and ResetAfter were all present and valid. A valid limit is from 1 to a
+	// billion, and a valid reset is within a week. If Limited is false, these three fields are zero. If a server sends no
+	// Reset-After, ResetAfter is the time from the server's Date to its Reset.
 	Limited bool
-	// HasRetryAfter reports whether RetryAfter was present, as a number of seconds, or as a date in a response with a
-	// Date. Discord sends it with a 429, seldom with a 202 or a 503. In successes other than 202 it is ignored.
+	// HasRetryAfter reports whether RetryAfter was present: as a number of seconds, or as a date in a response that has a
+	// Date. Discord sends it in 429s, and seldom in a 202 or a 503. In other successes than 202 it is ignored.
 	HasRetryAfter bool
-	// Code is Discord's error code in a 429's body, 0 if there was none.
+	// Code is Discord's error code in the body of a 429, 0 if there was none.
 	Code int
-	// Bucket is the bucket hash, without the major parameter; empty if absent.
+	// Bucket is the bucket hash, without the major parameter. It is empty if absent.
 	Bucket string
 	// Limit is the number of requests per window, at least 1.
 	Limit int
-	// Remaining is the number of requests that are left, from 0 to Limit.
+	// Remaining is how many more requests the window accepts, from 0 to Limit.
 	Remaining int
-	// ResetAfter is the time until the bucket resets, counted from the server's answer.
+	// ResetAfter is the time until the bucket resets, counted from the moment of the server's response.
 	ResetAfter time.Duration
-	// ResetRounding is by how much ResetAfter may be too long because it was computed from times in whole seconds. It
-	// is 0 if the server has named ResetAfter itself.
+	// ResetRounding is by how much ResetAfter may be too long if it was computed from times in whole seconds. It is 0 if
+	// the server has named ResetAfter.
 	ResetRounding time.Duration
-	// RetryAfter is the time to wait before the next attempt, counted from the server's answer. It is the precise value
-	// of the body, unless body and header contradict each other.
+	// RetryAfter is the time to wait before the next attempt, counted from the moment of the server's response. It is the
+	// precise value in the body, except if body and header contradict each other.
 	RetryAfter time.Duration
-	// Stamp is when the window ends by Discord's clock, in Unix milliseconds, 0 if absent. It identifies the window:
-	// compare it only with other stamps of the same bucket. Only limits that are shared between processes need it;
-	// ParseResponse does not set it, ParseStamp reads it.
+	// Stamp is when the window ends by Discord's clock, in Unix milliseconds; 0 if absent. It identifies the window, so
+	// compare it only with other stamps of the same bucket. Only limits that processes share need it. ParseResponse does
+	// not set it; use ParseStamp.
 	Stamp int64
 }
 
-// Clip returns the response with every field in the range that ParseResponse guarantees. Use it for a response that you
-// have not parsed with ParseResponse. A limit outside 1 to a billion counts as absent, and a negative time as zero. A
-// time that is too long is reduced, so that sums do not overflow.
+// Clip returns the response with every field in the range that ParseResponse guarantees. Use it for a response that
+// does not come from ParseResponse. A limit that is not from 1 to a billion counts as absent, and a negative time
+// counts as zero. A time that is too long is reduced, so that sums do not overflow.
 func (r Response) Clip() Response {
 	r.clip()
 	return r
 }
 
-// clip is Clip without a copy, because copies are slow. It writes only fields that are out of range, which is almost
-// never the case.
+// clip is like Clip but makes no copy, because copies are slow. It writes only to fields that are out of range, which
+// is rare.
 func (r *Response) clip() {
 	if r.Class >= NumClasses {
 		r.Class = ClassUser
@@ -109,8 +110,8 @@ func parseStamp(text string) int64 {
 	return int64(math.Round(f * 1000))
 }
 
-// Invalid reports whether Discord counts the response against its limit of invalid requests: 401, 403, and 429 except
-// ClassShared (Discord's documentation).
+// Invalid reports whether Discord counts the response towards its limit of invalid requests. It counts 401, 403, and
+// 429 except ClassShared (Discord's documentation).
 func (r *Response) Invalid() bool {
 	switch r.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -119,10 +120,10 @@ func (r *Response) Invalid() bool {
 	return r.Class.Invalid()
 }
 
-// ParseResponse reads what an HTTP response says about rate limits. It reads the body of a 429 only, so pass nil for
-// all other responses. It never fails: what cannot be parsed counts as absent. It does not keep body, and allocates
-// nothing unless the status is 429. Header names are compared without regard to case, also in a header that was not
-// built by net/http.
+// ParseResponse reads what an HTTP response says about rate limits. It needs the body only of a 429, so pass nil for
+// all other responses. It never fails: a value that cannot be parsed counts as absent. It does not keep body, and it
+// allocates memory only for a 429. The case of header names does not matter, even in a header that was not built by
+// net/http.
 func ParseResponse(status int, header http.Header, body []byte) Response {
 	var f fields
 	f.read(header, status)
@@ -143,16 +144,16 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	return r
 }
 
-// secondRounding bounds by how much a number of seconds in Retry-After is too long, because it is rounded up. A bucket
-// that resets more than that before the wait is over cannot have caused the 429.
+// secondRounding is by how much a number of seconds in Retry-After may be too long, because it is rounded up. If a
+// bucket resets even earlier than that before the end of the wait, it cannot have caused the 429.
 const secondRounding = time.Second
 
-// bodyCounts reports whether the wait of a 429 is the body's retry_after rather than the Retry-After header, which is
-// in r. Discord's header is the body's value rounded up to a second (or two, if it is a date). Or the header is the
-// time until the whole bucket resets, while the body says when the next request may be sent. So a body that is shorter
-// in one of these ways is precise. A body that is longer by at most a second is precise, too, because other servers
-// round the header down. All other differences are contradictions. Then the longer value is used, unless the body is in
-// milliseconds or the server is not Discord, which always names a scope.
+// bodyCounts reports whether the wait of a 429 is the body's retry_after and not the Retry-After header, whose value is
+// in r. Usually Discord's header is the body's value, rounded up to a second (or two, if it is a date). Sometimes the
+// header is the time until the whole bucket resets, and the body is the time until the next request may be sent. So if
+// the body is shorter for one of these reasons, it is precise. If it is longer by at most a second, it is precise, too,
+// because other servers round the header down. In all other cases the longer value counts, except that the header
+// counts if a longer body is in milliseconds or the response has no scope and so is not Discord's.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header, rounding := r.RetryAfter, f.retryRounding
 	switch {
@@ -165,9 +166,9 @@ func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	return header-body < rounding || r.Limited && header < r.ResetAfter+rounding+tick
 }
 
-// classify returns the class of a 429. The order matters: a scope is Discord's own statement, so the edge is considered
-// only without one. Without a scope a 429 is never ClassSubLimit, because servers that send no scope may ask for a
-// longer wait with each 429, which would look like a hidden limit.
+// classify returns the class of a 429. The order of the cases matters. Only Discord names a scope, so a 429 with a
+// scope does not come from the edge. A 429 without a scope is never ClassSubLimit: servers that send no scope may ask
+// for a longer wait with each 429, and that would look like a hidden limit.
 func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	scope := strings.TrimSpace(fields.scope)
 	switch {
@@ -183,8 +184,8 @@ func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	return ClassUser
 }
 
-// fromEdge reports whether a 429 comes from Cloudflare (an HTML page, or a static JSON without retry_after) and not
-// from Discord. Via alone proves nothing, because proxies remove it and add it; it decides only if there is no body.
+// fromEdge reports whether a 429 comes from Cloudflare and not from Discord. Cloudflare sends an HTML page, or static
+// JSON without retry_after. The header Via decides only if there is no body, because proxies may remove or add it.
 func fromEdge(fields *fields, refusal *refusal) bool {
 	switch {
 	case strings.Contains(strings.ToLower(fields.contentType), "html"):
@@ -195,18 +196,18 @@ func fromEdge(fields *fields, refusal *refusal) bool {
 	return !refusal.hasRetryAfter
 }
 
-// fields are the raw values of the headers that matter here, "" if absent.
+// fields has the raw values of the headers that matter here, "" if absent.
 type fields struct {
 	bucket, limit, remaining, resetAfter, retryAfter string
-	reset                                            string // only if there is a limit and no resetAfter
-	date                                             string // only if there is a reset or a retryAfter
-	global, scope, via, contentType                  string // read from a 429 only
+	reset                                            string // read only if there is a limit and no resetAfter
+	date                                             string // read only if there is a reset or a retryAfter
+	global, scope, via, contentType                  string // read only from a 429
 
-	retryRounding time.Duration // how much too long retryAfter may be; set by parseRetryAfter
+	retryRounding time.Duration // by how much retryAfter may be too long; set by parseRetryAfter
 }
 
-// mayAskToWait reports whether a response with the status may have a Retry-After. Most responses are successes: for
-// them the look-up would be wasted, because an absent header costs as much as a present one.
+// mayAskToWait reports whether a response with the status may have a Retry-After. Most responses are successes, so this
+// saves a look-up.
 func mayAskToWait(status int) bool {
 	return status < http.StatusOK || status >= http.StatusMultipleChoices || status == http.StatusAccepted
 }
@@ -251,16 +252,16 @@ func (f *fields) readOtherCases(header http.Header) {
 	}
 }
 
-// named returns the field for a header name in any case, nil if the name does not matter.
+// named returns the field for a header, whatever the case of its name. It returns nil if the header does not matter.
 func (f *fields) named(name string) *string {
 	canonical, value := "", (*string)(nil)
 	switch len(name) {
-	case len(headerBucket): // this name is as long as headerGlobal
+	case len(headerBucket): // headerGlobal has the same length
 		canonical, value = headerBucket, &f.bucket
 		if strings.EqualFold(name, headerGlobal) {
 			return &f.global
 		}
-	case len(headerLimit): // this name is as long as headerScope and headerReset
+	case len(headerLimit): // headerScope and headerReset have the same length
 		canonical, value = headerLimit, &f.limit
 		switch {
 		case strings.EqualFold(name, headerScope):
@@ -296,7 +297,7 @@ func (f *fields) parseRetryAfter(r *Response) {
 	}
 }
 
-// parseLimit reads the headers of the limit, if all are present and valid.
+// parseLimit sets the limit in r if all of its headers are present and valid.
 func (f *fields) parseLimit(r *Response) {
 	limit, okLimit := parseCount(f.limit)
 	remaining, okRemaining := parseCount(f.remaining)
@@ -320,7 +321,7 @@ func first(values []string) string {
 	return values[0]
 }
 
-// parseCount reads a number of requests. Discord's numbers are decimal text, so "5" and "5.0" are the same.
+// parseCount reads a number of requests. Discord's numbers may have decimals, so "5" and "5.0" are the same.
 func parseCount(text string) (int, bool) {
 	const most = 18 // digits that fit into an int64
 	n := int64(0)
@@ -342,18 +343,19 @@ func parseOddCount(text string) (int, bool) {
 	return int(f), true
 }
 
-// longestSensible bounds a reset-after that makes sense. Discord's windows are seconds to hours long; some resources
-// have limits of a day or two.
+// longestSensible is the longest reset-after that is believed. Discord's windows are seconds to hours long, and some
+// resources have limits of a day or two.
 const longestSensible = 7 * 24 * time.Hour
 
-// largestSensible bounds a limit that makes sense; such limits can be added and doubled. The largest limit seen is
-// 50,000.
+// largestSensible is the largest limit that is believed. Such limits can be added and doubled without an overflow. The
+// largest limit seen so far is 50,000.
 const largestSensible = 1_000_000_000
 
-// longest bounds all durations. It is far above every sensible wait, and sums of such durations do not overflow.
+// longest is the upper bound of all durations. It is far above every sensible wait, and sums of such durations do not
+// overflow.
 const longest = 100 * 365 * 24 * time.Hour
 
-// parseSeconds reads a number of seconds with decimals.
+// parseSeconds reads a number of seconds, which may have decimals.
 func parseSeconds(text string) (time.Duration, bool) {
 	if d, ok := parseFixed(text); ok {
 		return d, true
@@ -365,10 +367,10 @@ func parseSeconds(text string) (time.Duration, bool) {
 	return seconds(f), true
 }
 
-// parseFixed reads what Discord sends: digits, with or without a point between them. It takes a third of the time of
-// ParseFloat.
+// parseFixed reads the form that Discord sends: digits, with or without a decimal point between them. It takes a third
+// of the time of ParseFloat.
 func parseFixed(text string) (time.Duration, bool) {
-	const most = 9 // digits before the point, and after it
+	const most = 9 // the most digits before the point, and after it
 	n, unit := time.Duration(0), time.Duration(0)
 	for i := range len(text) {
 		digit := time.Duration(text[i] - '0')
@@ -394,8 +396,8 @@ func seconds(f float64) time.Duration {
 	return time.Duration(math.Round(f * float64(time.Second)))
 }
 
-// parseDecimal reads a finite number that is not negative. ParseFloat accepts more than Discord sends, such as
-// hexadecimal numbers, which do no harm, and "Inf", which is rejected.
+// parseDecimal reads a finite number that is not negative. ParseFloat accepts more than Discord sends. Hexadecimal
+// numbers, for example, do no harm. "Inf" and "NaN" are rejected.
 func parseDecimal(text string) (float64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -437,5 +439,5 @@ func parseRefusal(body []byte) refusal {
 	return r
 }
 
-// unquote returns a JSON number as its text, whether or not it was sent as a string.
+// unquote returns the text of a JSON number, even if the number was sent as a string.
 func unquote(raw json.RawMessage) string { return strings.Trim(string(raw), `"`) }

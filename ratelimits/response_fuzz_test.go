@@ -53,7 +53,7 @@ func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := http.Header{}
 		for _, name := range names {
-			switch rapid.IntRange(0, 3).Draw(t, name) { // only one spelling: the order of a map is random
+			switch rapid.IntRange(0, 3).Draw(t, name) { // only one spelling of a name, because the order of a map is random
 			case 1:
 				name = strings.ToLower(name)
 			case 2:
@@ -69,7 +69,7 @@ func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
 		got = fields{}
 		got.read(header, http.StatusOK)
 		want := readSimply(header)
-		for _, f := range []*fields{&want, &got} { // read does not fill these fields for a success
+		for _, f := range []*fields{&want, &got} { // for a success, read does not fill these fields
 			f.retryAfter, f.global, f.scope, f.via, f.contentType = "", "", "", "", ""
 			if f.reset == "" {
 				f.date = ""
@@ -105,7 +105,7 @@ func TestFixedPointSecondsAreThoseOfFloatingPoint(t *testing.T) {
 	}
 }
 
-// FuzzParseResponse looks for input that makes parsing panic or return numbers that make no sense.
+// FuzzParseResponse looks for input with which parsing panics or returns impossible numbers.
 func FuzzParseResponse(f *testing.F) {
 	f.Add(429, "5", "3", "1.5", "2", "user", []byte(`{"retry_after": 1.5, "global": false}`))
 	f.Add(200, "NaN", "-1", "1e400", "", "", []byte(nil))
@@ -131,8 +131,8 @@ func FuzzParseResponse(f *testing.F) {
 	})
 }
 
-// FuzzRefusalClass looks for a response with an impossible class or impossible numbers. The header is given as lines of
-// names and values.
+// FuzzRefusalClass looks for a response with an impossible class or impossible numbers. The input has the header as
+// lines of names and values.
 func FuzzRefusalClass(f *testing.F) {
 	for _, seed := range []struct{ header, body string }{
 		{"", ""},
@@ -207,7 +207,7 @@ func assertSensible(t *testing.T, r Response) {
 	}
 }
 
-// assertClass asserts that the class does not contradict the scope.
+// assertClass asserts that the class of a 429 does not contradict the header.
 func assertClass(t *testing.T, r Response, header http.Header) {
 	t.Helper()
 	scope := strings.ToLower(strings.TrimSpace(header.Get("X-RateLimit-Scope")))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// header makes a header from names and values, as net/http would have stored them.
+// header makes a header from names and values, in the form in which net/http stores them.
 func header(pairs ...string) http.Header {
 	h := http.Header{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -211,15 +211,15 @@ func TestEveryClassHasAName(t *testing.T) {
 	assert.Equal(t, "class(77)", Class(77).String())
 }
 
-// The server's clock, and three seconds later.
+// date is a time of the server's clock, and soon is three seconds later.
 const date, soon = "Tue, 02 Aug 2016 21:23:43 GMT", "Tue, 02 Aug 2016 21:23:46 GMT"
 
-// retryDate is a header whose Retry-After is a date by the server's clock.
+// retryDate returns a header whose Retry-After is a date of the server's clock.
 func retryDate(until string, more ...string) http.Header {
 	return header(append([]string{"Retry-After", until, "Date", date}, more...)...)
 }
 
-// Both dates are cut to whole seconds, so the wait may be up to a second longer than their difference.
+// Both dates have whole seconds, so the wait may be up to a second longer than the difference between them.
 func TestRetryAfterAsADateIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	t.Parallel()
 	const s, absent, later = time.Second, -1, "Tue, 02 Aug 2016 21:24:03 GMT"
@@ -267,7 +267,7 @@ func resetAlone(reset string, more ...string) http.Header {
 	return header(append(limit, more...)...)
 }
 
-// The constant date is 1470173023 in seconds since 1970.
+// The constant date is 1470173023 s after the beginning of 1970.
 func TestResetAloneIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	t.Parallel()
 	const s, resetAfter = time.Second, "X-RateLimit-Reset-After"

@@ -2,10 +2,9 @@ package ratelimits
 
 import "time"
 
-// Resume continues with the window of a process that has ended. Nobody will learn the outcome of its requests in
-// flight, so they count as Lost. exact says that the process sent no request after the window was written. If exact is
-// false, all places of the window, and of a hidden limit, count as taken now. All waits of the window end within
-// LongestTrust.
+// Resume continues with the window of a process that has ended. Its requests in flight count as Lost. exact says that
+// the old process sent no request after the window was written. If exact is false, all places of the window, and of a
+// hidden limit, count as taken now. All waits of the window end at most LongestTrust from now.
 func (w *Window) Resume(now time.Duration, exact bool) {
 	w.trust(now)
 	w.advance(now)
@@ -46,7 +45,7 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 	}
 }
 
-// resumeHidden charges as many requests as a hidden limit accepts, as if they were accepted now.
+// resumeHidden charges as many requests as a hidden limit accepts, as if all of them had been accepted now.
 func (w *Window) resumeHidden(now time.Duration) {
 	if w.rare == nil {
 		return
@@ -58,7 +57,8 @@ func (w *Window) resumeHidden(now time.Duration) {
 	}
 }
 
-// Busy returns how long it is until all slots are free if no request in flight is answered before; 0: none is taken.
+// Busy returns the time until all slots are free, if no request in flight is answered before that. It returns 0 if all
+// slots are free.
 func (g *Global) Busy(now time.Duration) time.Duration {
 	g.expire(now)
 	if g.used() == 0 {

@@ -15,13 +15,13 @@ type trip struct{ there, back time.Duration }
 // travel draws trips, one for each request.
 type travel func() trip
 
-// steady is a round trip that always takes the same time, half of it in each direction.
+// steady draws round trips that always take the same time, half of it in each direction.
 func steady(roundTrip time.Duration) travel {
 	return func() trip { return trip{roundTrip / 2, roundTrip - roundTrip/2} }
 }
 
-// between draws the time of each direction separately, between shortest and longest. A seed always gives the same
-// sequence.
+// between draws the time of each direction separately, between shortest and longest. The same seed always gives the
+// same sequence.
 func between(seed uint64, shortest, longest time.Duration) travel {
 	chance := rand.New(rand.NewPCG(seed, 7))
 	way := func() time.Duration { return shortest + time.Duration(chance.Int64N(int64(longest-shortest))) }
@@ -56,7 +56,7 @@ func always(quota discordsim.Quota) discordsim.Rule {
 	return discordsim.Rule{Path: "**", Quota: quota}
 }
 
-// rulesOfEveryKind returns rules with the same limit, each counted in another way.
+// rulesOfEveryKind returns one rule for each kind of bucket, all with the same limit.
 func rulesOfEveryKind(limit int, period time.Duration) map[string]discordsim.Rule {
 	return map[string]discordsim.Rule{
 		"fixed":       always(discordsim.Fixed(limit, period)),

@@ -5,25 +5,27 @@ import (
 	"time"
 )
 
-// Shift moves the window to another clock. The new clock shows the present one's time plus something between early and
-// late, early <= late. Lower bounds move by early and upper bounds by late. So no request may be sent earlier than
-// without the move, and each may be sent at most late - early later. Move permits in use with their own Shift. Times by
-// the new clock should be positive, because 0 means none: let its origin lie some days in the past.
+// Shift converts the window to another clock. The new clock is ahead of the old one by a duration between early and
+// late, with early <= late. Lower bounds of times move by early, and upper bounds move by late. So no request may be
+// sent earlier than without Shift, and each may be sent at most late - early later. Convert permits in use with their
+// own Shift. Times of the new clock should be positive, because 0 means none: its origin should be some days in the
+// past.
 func (w *Window) Shift(early, late time.Duration) { w.visit(&shift{early, late}) }
 
-// Shift moves the permit to another clock, as Window.Shift does.
+// Shift converts the permit to another clock, as Window.Shift does.
 func (p Permit) Shift(early, late time.Duration) Permit {
 	p.visit(&shift{early, late})
 	return p
 }
 
-// SentAt returns the permit for a request that is sent at the given time. A time before Sent has no effect.
+// SentAt returns the permit of a request that is sent only at the given time. If that is before Sent, the permit is
+// unchanged.
 func (p Permit) SentAt(at time.Duration) Permit {
 	p.sent = max(p.sent, at)
 	return p
 }
 
-// shift is the visitor that moves instants to another clock.
+// shift is the visitor that converts instants to another clock.
 type shift struct{ early, late time.Duration }
 
 func (s *shift) low(t *time.Duration, known bool)  { move(t, known, s.early) }
@@ -34,11 +36,11 @@ func move(t *time.Duration, known bool, by time.Duration) {
 		return
 	}
 	if *t += by; *t == 0 {
-		*t = 1 // 0 would mean none
+		*t = 1 // 0 would mean that there is no instant
 	}
 }
 
-// trip makes the distance longer, because its two ends move apart.
+// trip makes the distance longer, because the two instants move apart.
 func (s *shift) trip(ms *uint16) {
 	apart := (s.late - s.early + time.Millisecond - 1) / time.Millisecond
 	*ms = uint16(min(time.Duration(*ms)+apart, math.MaxUint16))

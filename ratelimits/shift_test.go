@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Shift must move each lower bound by early and every other instant by late, and must not change anything else.
+// Shift must move each lower bound by early, and every other instant by late. It must not change anything else.
 func TestShiftMovesInstantsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	const early, late = -3 * time.Hour, -2 * time.Hour
@@ -38,7 +38,7 @@ func TestShiftMovesInstantsAndNothingElse(t *testing.T) {
 		before = before[1:]
 	})
 	assert.Empty(t, before)
-	assert.EqualValues(t, math.MaxUint16, w.ledger.list()[0].trip, "a trip grows by the hour between early and late")
+	assert.EqualValues(t, math.MaxUint16, w.ledger.list()[0].trip, "the trip grows by late - early, which is an hour")
 }
 
 func TestWhatIsNotIsNotOnAnotherClockEither(t *testing.T) {

@@ -2,18 +2,19 @@ package ratelimits
 
 import "time"
 
-// State describes a window in a form from which another process can continue. Its times count from the moment at which
-// it was taken.
+// State describes a window so that another process can continue with it. Its times count from the moment at which
+// Window.State was called.
 type State struct {
 	// Limit is the number of requests per window, 0 if it is not known.
 	Limit int
-	// Used is the number of charged requests that are not in flight: answered or lost.
+	// Used is the number of charged requests. They have been answered or lost; requests in flight are not included.
 	Used int
-	// Reset is the time until none of these requests is charged any more; 0 if none is now, or if no limit is known.
+	// Reset is the time until none of these requests is charged any more. It is 0 if none is charged now, or if no limit
+	// is known.
 	Reset time.Duration
 	// Period is the length of the window, as far as it is known.
 	Period time.Duration
-	// Hold is how long nothing may be sent, and HoldClass the class of the 429 that caused it.
+	// Hold is how long nothing may be sent. HoldClass is the class of the 429 that caused the hold.
 	Hold      time.Duration
 	HoldClass Class
 	// Probing says that after the hold one request has to succeed before other requests are sent.
@@ -24,8 +25,8 @@ type State struct {
 	Declared bool
 }
 
-// NewWindow returns a window that continues from a state that was taken just now. Add the requests that were in flight
-// then with Adopt.
+// NewWindow returns a window that continues from a state that was taken now. Use Adopt to add the requests that are in
+// flight.
 func NewWindow(now time.Duration, s State) Window {
 	var w Window
 	switch {
@@ -50,8 +51,8 @@ func NewWindow(now time.Duration, s State) Window {
 }
 
 // State returns what another process, or another Window, needs to continue from here. It does not contain requests in
-// flight. The window may know more than a State can hold, such as when each place of a sliding bucket becomes free; the
-// State then has a safe value.
+// flight. The window may know more than fits into a State, for example when each place of a sliding bucket becomes
+// free. In that case the State has a value that is safe.
 func (w *Window) State(now time.Duration) State {
 	w.advance(now)
 	rare := w.readRare()

@@ -10,7 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// These tests continue a window elsewhere: from a State, or in another process from its written form.
+// In these tests another Window continues: from a State, or in another process from the written form of the first
+// window.
 
 func TestWindowGoesOnFromAState(t *testing.T) {
 	t.Parallel()
@@ -30,7 +31,7 @@ func TestWindowGoesOnFromAState(t *testing.T) {
 	assert.Zero(t, b.State(10*second).Used, "all places are free")
 }
 
-// from is a bucket that continues from a state.
+// from returns a bucket that continues from a state.
 func from(t *testing.T, now time.Duration, s ratelimits.State) *bucket {
 	return &bucket{ratelimits.NewWindow(now, s), t}
 }
@@ -62,8 +63,8 @@ func TestStateWithoutLimitOrOfAWindowThatIsOverLetsGo(t *testing.T) {
 	from(t, 0, over).burst(0, 1)
 }
 
-// If a response named no limits, its place may become free later than expected. So a window that continues from the
-// State, too, must send one request first.
+// If the response to a request named no limits, the request's place may become free later than expected. So one request
+// must be sent first, also after a State.
 func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 3, second)
@@ -72,8 +73,8 @@ func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testi
 	assert.True(t, b.State(time.Minute).Probing)
 }
 
-// A response counts some requests. It says nothing about requests that were answered elsewhere, because the server may
-// have counted them later. Those stay charged.
+// Requests that were answered elsewhere may have been counted after the request of a new response. So they must stay
+// charged, even if that response counts fewer requests.
 func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	b := from(t, second, ratelimits.State{Limit: 5, Used: 3, Reset: 10 * second, Period: 10 * second})
@@ -88,7 +89,7 @@ func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	b.left(20*ms, 3) // the server may have counted the lost request later
 }
 
-// A recalled limit must remain a guess when a State hands it on.
+// A recalled limit is only a guess. A window that continues from the State must still treat it as a guess.
 func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -100,7 +101,7 @@ func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	assert.Equal(t, 50, other.Limit(), "the first answer replaces a recalled limit")
 }
 
-// written returns the bucket as another process reads it.
+// written returns the bucket after it was written and read, as by another process.
 func (b *bucket) written() *bucket {
 	b.t.Helper()
 	found, rest, err := ratelimits.DecodeWindow(b.Append(nil))
@@ -109,8 +110,8 @@ func (b *bucket) written() *bucket {
 	return &bucket{found, b.t}
 }
 
-// used is a bucket of five requests per 10 s. n requests were sent and answered an hour after the origin, one each
-// millisecond, and further requests are in flight.
+// used returns a bucket of five requests per 10 s. One hour after the origin, n requests were sent and answered, one in
+// each millisecond. In addition, inFlight requests are in flight.
 func used(t *testing.T, n, inFlight int) (b *bucket, now time.Duration) {
 	b, now = newBucket(t), time.Hour
 	for i := range n {
@@ -139,7 +140,7 @@ func TestRequestsInFlightAtTheEndOfAProcessAreLost(t *testing.T) {
 	b.Resume(now, true)
 	assert.Zero(t, b.InFlight())
 	b.left(now, 1)
-	b.left(now+9500*ms, 2) // the first charge has expired; the other requests may have arrived at the last moment
+	b.left(now+9500*ms, 2) // the first charge has expired, but the server may have counted the others as late as possible
 	b.left(now+10500*ms, 5)
 }
 
@@ -158,7 +159,7 @@ func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T
 				b.left(at, 5)
 				if n > 1 && inFlight == 0 {
 					b.burst(at, 5)
-				} else { // it may be a leaky bucket that is not empty yet; two responses rule that out
+				} else { // it may be a leaky bucket that is not empty, which two responses rule out
 					b.burst(at, 1)
 				}
 			}
@@ -166,11 +167,12 @@ func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T
 	}
 }
 
-// A log that names its next place names its period only to a request that finds it empty. That may have been long ago.
+// A log that names its next place names the whole period only to a request that finds the log empty. The last such
+// request may have been long ago.
 func TestWindowThatMayBeALogIsFullForThePeriodThatItOnceNamed(t *testing.T) {
 	t.Parallel()
 	before, now := known(t, 5, second), time.Duration(0)
-	for range 4 { // each time another client comes first
+	for range 4 { // each time, a request of another client comes first
 		now += 1600 * ms
 		before.exchange(now, ok(5, 3, 500*ms))
 	}
@@ -198,7 +200,7 @@ func TestWindowThatKnowsNothingIsResumedAsOneThatKnowsNothing(t *testing.T) {
 	}
 }
 
-// The other process may have sent as many requests as a hidden limit accepts just before it ended. So the limit must
+// Just before it ended, the other process may have sent as many requests as a hidden limit accepts. So the limit must
 // count as used up.
 func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
 	t.Parallel()
@@ -206,7 +208,7 @@ func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
 	for i := range 4 {
 		before.exchange(0, ok(20, 18-i, second))
 	}
-	before.exchange(0, shared(10*second)) // five requests have passed
+	before.exchange(0, shared(10*second)) // after five accepted requests
 	now := 10*second + rounding
 	for i := range 4 {
 		before.exchange(now, ok(20, 19-i, second))
@@ -218,7 +220,7 @@ func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
 	b.burst(now, 1)
 }
 
-// A reset that fits no kind may still be right. So the next process must wait for it.
+// A reset that fits no kind may be right all the same. So the next process must wait for it.
 func TestResetThatNothingExplainsIsLeftToTheNextProcess(t *testing.T) {
 	t.Parallel()
 	before := known(t, 5, 10*second)

@@ -13,16 +13,16 @@ import (
 const (
 	ms     = time.Millisecond
 	second = time.Second
-	// rounding is how much Discord's decimals may differ from what the server meant.
+	// rounding is the largest difference between a value in Discord's headers and the exact value.
 	rounding = ms
 )
 
-// ok is a successful response that carries limits.
+// ok returns a successful response that carries limits.
 func ok(limit, remaining int, after time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after}
 }
 
-// refused is a 429 of the bucket itself.
+// refused returns a 429 of the bucket itself.
 func refused(limit int, retry time.Duration) ratelimits.Response {
 	return ratelimits.Response{
 		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: limit, ResetAfter: retry,
@@ -30,7 +30,7 @@ func refused(limit int, retry time.Duration) ratelimits.Response {
 	}
 }
 
-// shared is a 429 of a shared limit, which says nothing about the bucket.
+// shared returns a 429 of a shared limit. It says nothing about the bucket.
 func shared(retry time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 429, Class: ratelimits.ClassShared, RetryAfter: retry, HasRetryAfter: true}
 }
@@ -41,7 +41,7 @@ var (
 	broken = ratelimits.Response{Status: 502}
 )
 
-// withoutLimits are the ways in which a request can end without a response that carries limits.
+// withoutLimits lists the ways in which a request can end without a response that carries limits.
 var withoutLimits = map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
 	"lost":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
 	"given back": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Return(now, p) },
@@ -49,21 +49,22 @@ var withoutLimits = map[string]func(b *bucket, now time.Duration, p ratelimits.P
 	"no limits":  func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
 }
 
-// bucket is a Window whose methods fail the test if a step does not have the expected outcome.
+// bucket is a Window with additional methods, which fail the test if a step does not have the expected result.
 type bucket struct {
 	ratelimits.Window
 	t testing.TB
 }
 
-// newBucket is a bucket that is known to be punctual: no request has to be sent first to try an opening.
+// newBucket returns an unknown bucket that counts as punctual, so that no request has to be sent alone to try an
+// opening.
 func newBucket(t testing.TB) *bucket {
 	b := &bucket{t: t}
 	b.ExpectLate(0, 0)
 	return b
 }
 
-// known is a bucket whose first request was sent and answered at 0. Its kind is not proven, and its window is certainly
-// closed one rounding after the period.
+// known returns a bucket whose first request was sent and answered at 0. Its kind is not proven. Its first window has
+// certainly closed at period + rounding.
 func known(t testing.TB, limit int, period time.Duration) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -71,8 +72,8 @@ func known(t testing.TB, limit int, period time.Duration) *bucket {
 	return b
 }
 
-// fixed is a bucket that is proven to have fixed windows, by requests at 0 and a tenth of the period later, which were
-// answered at once.
+// fixed returns a bucket that is proven to have fixed windows. The proof is two requests, which were sent at 0 and
+// after a tenth of the period, and were answered at once.
 func fixed(t testing.TB, limit int, period time.Duration) *bucket {
 	t.Helper()
 	b := known(t, limit, period)
@@ -81,7 +82,7 @@ func fixed(t testing.TB, limit int, period time.Duration) *bucket {
 	return b
 }
 
-// send sends one request. It fails if no request may be sent now.
+// send sends one request. The test fails if no request may be sent now.
 func (b *bucket) send(now time.Duration) ratelimits.Permit {
 	b.t.Helper()
 	permit, granted := b.Take(now)
@@ -89,7 +90,7 @@ func (b *bucket) send(now time.Duration) ratelimits.Permit {
 	return permit
 }
 
-// burst sends requests until no more may be sent now. It fails if their number is not want.
+// burst sends requests until no more may be sent now. The test fails if their number is not want.
 func (b *bucket) burst(now time.Duration, want int) []ratelimits.Permit {
 	b.t.Helper()
 	var permits []ratelimits.Permit
@@ -104,7 +105,7 @@ func (b *bucket) burst(now time.Duration, want int) []ratelimits.Permit {
 	return permits
 }
 
-// many sends n requests, whether or not more could be sent.
+// many sends n requests. The test fails if n requests may not be sent now; more may be possible.
 func (b *bucket) many(now time.Duration, n int) []ratelimits.Permit {
 	b.t.Helper()
 	var permits []ratelimits.Permit
@@ -120,13 +121,13 @@ func (b *bucket) exchange(now time.Duration, r ratelimits.Response) {
 	b.Report(now, b.send(now), r)
 }
 
-// exchangeInFlight answers a request that was sent at 0, before the hold, with a permit of another window.
+// exchangeInFlight answers a request that was sent at 0, before the hold. It was sent with a permit of another window.
 func (b *bucket) exchangeInFlight(now time.Duration, r ratelimits.Response) {
 	b.Report(now, b.Adopt(now, 0), r)
 }
 
-// closedUntil asserts that no request may be sent from now until the given time, and that one may be sent then. It
-// advances the window to that time.
+// closedUntil asserts that no request may be sent from now until the given time, and that a request may be sent at that
+// time. It advances the window to that time.
 func (b *bucket) closedUntil(now, until time.Duration) {
 	b.t.Helper()
 	_, granted := b.Take(now)
@@ -138,7 +139,7 @@ func (b *bucket) closedUntil(now, until time.Duration) {
 	require.False(b.t, granted, "something may leave just before %v", until)
 	at, certain = b.Next(until)
 	require.True(b.t, certain)
-	require.Equal(b.t, until, at, "a request may be sent at the time that Next has named")
+	require.Equal(b.t, until, at, "Next must name the present time when a request may be sent")
 }
 
 // waitsForAnOutcome asserts that no request may be sent before the outcome of a request in flight is known.
@@ -150,21 +151,21 @@ func (b *bucket) waitsForAnOutcome(now time.Duration) {
 	require.False(b.t, certain, "the window waits for a time instead of an outcome")
 }
 
-// left asserts how many requests are certain to be accepted now.
+// left asserts how many requests will certainly be accepted now.
 func (b *bucket) left(now time.Duration, want int) {
 	b.t.Helper()
 	assert.Equal(b.t, want, b.Remaining(now), "requests left at %v", now)
 }
 
-// refusedFor is a 429 of the bucket itself that asks for a shorter wait than its reset-after.
+// refusedFor returns a 429 of the bucket itself whose wait is shorter than its reset-after.
 func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
 	r := refused(limit, retry)
 	r.ResetAfter = reset
 	return r
 }
 
-// opens returns when the next request may be sent. It follows the times that Next names, first the hold's and then the
-// window's.
+// opens returns when the next request may be sent. It advances to the times that Next names, because the window may
+// have to wait after a hold.
 func (b *bucket) opens(now time.Duration) time.Duration {
 	b.t.Helper()
 	for range 10 {

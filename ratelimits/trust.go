@@ -2,8 +2,9 @@ package ratelimits
 
 import "time"
 
-// trust reduces the waits of a window that another process has written: no charge and no hold ends later than
-// LongestTrust from now. State that does not cause a wait, such as the tries of a hidden limit, may last longer.
+// trust limits the waits of a window that another process has written: each charge and each hold ends at most
+// LongestTrust from now. Other state, such as the times of tries of a hidden limit, may last longer, because it causes
+// no wait.
 func (w *Window) trust(now time.Duration) {
 	latest := now + LongestTrust
 	w.longest, w.recent = min(w.longest, LongestTrust), min(w.recent, LongestTrust)
@@ -23,7 +24,7 @@ func (w *Window) trust(now time.Duration) {
 	}
 }
 
-// trust makes every charge expire at latest or earlier.
+// trust makes every charge expire at the time latest or before.
 func (l *ledger) trust(latest time.Duration) {
 	if l.total > 0 && l.last() > latest {
 		l.change(func(c charge) interval { return interval{min(c.reset.low, latest), min(c.reset.high, latest)} })

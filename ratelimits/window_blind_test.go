@@ -34,11 +34,11 @@ func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	b.left(firstEnd, 3) // two requests are still in flight
 }
 
-// A lost request may have been the last that a leaky bucket counted. Such a bucket forgets it later than other kinds
-// do, and later still if requests are in flight. So the next request is sent alone: its response names the count.
+// A lost request may have been the last one that a leaky bucket counted. A leaky bucket forgets it later than other
+// kinds do, and even later if more requests are in flight. So the next request must be sent alone, to learn the count.
 func TestAfterALostRequestThatALeakyBucketMayHaveCountedOneGoesAlone(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t) // it may be a leaky bucket of 2 requests per 2 s
+	b := newBucket(t) // this may be a leaky bucket of 2 requests per 2 s
 	b.Report(400*ms, b.send(0), ok(2, 1, second))
 	b.Lost(650*ms, b.send(400*ms))
 	p := b.burst(1402*ms, 1)[0]
@@ -59,7 +59,7 @@ func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
 			assert.Equal(t, second, b.Period())
 			assert.Equal(t, ratelimits.KindFixed, b.Kind())
 			assert.Equal(t, reset, b.Reset())
-			b.left(500*ms, 2) // the request itself is charged: the server may have counted it
+			b.left(500*ms, 2) // this request is charged, too, because the server may have counted it
 			b.left(firstEnd, 5)
 		})
 	}
@@ -78,7 +78,7 @@ func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 				}
 				b.left(now, 0)
 				at := b.opens(now)
-				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last outcome")
+				assert.InDelta(t, second, at-now, float64(10*ms), "one period after the last outcome")
 				b.Report(at, b.burst(at, 1)[0], ok(5, 4, second))
 				b.burst(at, 4)
 			})
@@ -86,7 +86,7 @@ func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 	}
 }
 
-// The outcome of a request comes long after its window closed: it must not delay any other request.
+// The outcome of a request comes long after the request's window has closed. It must not delay any other request.
 func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	t.Parallel()
 	outcomes := maps.Clone(withoutLimits)
@@ -107,8 +107,8 @@ func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	}
 }
 
-// A broken server may count requests to which it answers with an error. They stay charged until a response names a
-// lower count.
+// A server may count a request although it answers with an error. Such a request must stay charged until a response
+// names a lower count.
 func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -120,7 +120,7 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-// A count that the server has named must stay charged, even if a later response names a lower count.
+// If the server has named a count, so many requests must stay charged, even if a later response names a lower count.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -129,7 +129,7 @@ func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	b.left(200*ms, 1)
 }
 
-// A leaky bucket may have counted a request that was answered without limits. That request stays charged as long as
+// A leaky bucket may have counted a request whose response named no limits. The request must stay charged as long as
 // such a bucket may count it, even if every reset-after so far was shorter.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	t.Parallel()
@@ -138,18 +138,18 @@ func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	require.Equal(t, 600*ms, b.Period())
 	b.left(700*ms, 4)
 
-	b.exchange(10*second, bare) // the bucket was empty: the request fills one slot, which is free 200 ms later
+	b.exchange(10*second, bare) // the bucket was empty, so the request fills one slot, which is free again after 200 ms
 	b.left(10*second, 4)
 	b.left(10*second+210*ms, 5)
 
 	b = leaky(t)
-	for _, p := range b.burst(10*second, 5) { // however many requests are lost, the bucket is empty after a period
+	for _, p := range b.burst(10*second, 5) { // even if all of these are lost, the bucket is empty after a period
 		b.Lost(10*second, p)
 	}
 	b.left(11*second+10*ms, 5)
 }
 
-// Errors that came before any response named a limit must not delay requests.
+// If errors came before any response had named a limit, they must not delay requests.
 func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -173,8 +173,8 @@ func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
 	b.left(200*ms, 2)
 }
 
-// The 429 of a sub-limit names the bucket's count. That count stays charged, whichever of the lost requests are removed
-// because the bucket has not counted them.
+// The 429 of a sub-limit names how many requests the bucket counts. So many requests must stay charged. Lost requests
+// above that number are removed, because the bucket has not counted them.
 func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 	t.Parallel()
 	for lost := range 4 {
@@ -191,8 +191,8 @@ func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 	}
 }
 
-// A count that our earlier requests seem to explain may include another client's request. A lost request stays charged
-// until a response shows that the server did not count it.
+// Earlier own requests seem to explain a count, but the count may include a request of another client. So a lost
+// request must stay charged until a response shows that the server has not counted it.
 func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -206,23 +206,23 @@ func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	b.left(now+ms, 0)
 }
 
-// A slow response may count an unanswered request of ours whose charge has expired meanwhile. The window then guesses
-// that another client has sent it. A later response with a lower count must end this guess, not the charge of a newer
-// unanswered request.
+// A slow response may count an unanswered own request whose charge has expired in the meantime. Then the window assumes
+// that another client has sent that request. A later response with a lower count must end this assumption, and not the
+// charge of a newer unanswered request.
 func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
 	t.Parallel()
 	b := log(t)
 	b.Report(2002*ms, b.send(2000*ms), broken) // the server counts it at 2001 ms
-	slow := b.send(3000 * ms)                  // counted a moment later, while the server still counts the first one
+	slow := b.send(3000 * ms)                  // counted at a moment at which the server still counts the first request
 	b.Report(3500*ms, slow, ok(5, 3, second))
 	b.exchange(3600*ms, broken)
-	b.exchange(3600*ms, ok(5, 2, second)) // the server counts the slow request and these two
+	b.exchange(3600*ms, ok(5, 2, second)) // the server counts the slow request, the previous one and this one
 	b.left(4550*ms, 3)
 }
 
-// A leaky bucket may have counted a request although it answered with an error without limits. After such errors, the
-// next request is sent only when no other request is charged. A success without limits is charged as one request. After
-// it, one request is sent ahead of the rest, even while other requests are charged.
+// A leaky bucket may have counted a request although the response was an error without limits. After such errors, the
+// next request must be sent alone, and only when no other request is charged. A success without limits is charged as
+// one request. After it, one request must be sent before the rest, even while other requests are charged.
 func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 125*ms)

@@ -41,10 +41,10 @@ func TestRaisedLimitIsBelievedAfterTwoAnswersAndGrowsByDoubling(t *testing.T) {
 func TestRaisedLimitThatIsNotConfirmedIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string][]int{
-		"named once":             {30},
-		"taken back":             {30, 30, 5},
-		"another one each time":  {30, 40, 50},
-		"not the latest of them": {30, 5, 30},
+		"named once":                         {30},
+		"taken back":                         {30, 30, 5},
+		"another limit each time":            {30, 40, 50},
+		"not confirmed by the next response": {30, 5, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,8 @@ func TestUseByOthersIsAdopted(t *testing.T) {
 	}
 }
 
-// The server may have processed the requests in flight before or after the answered one. They must still find room.
+// The server may have processed the requests in flight before or after the answered one. They must have room in both
+// cases.
 func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	b := known(t, 10, 10*second)
@@ -78,8 +79,8 @@ func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	b.left(second+10*ms, 2)
 }
 
-// One answer says that the window is a day long. Once the following answers have contradicted that, it must no longer
-// be believed.
+// One answer says that the window is a day long. When the next two answers have contradicted it, it must no longer be
+// believed.
 func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, second)
@@ -91,9 +92,9 @@ func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	assert.InDelta(t, second, b.opens(400*ms), float64(5*ms))
 }
 
-// A raised limit applies a period after two answers in a row have named it. A bucket of one request per period never
-// has two answers while a request is charged. In a bucket in constant use, each answer names the limit again. Both must
-// still believe the raised limit.
+// A raised limit applies one period after two answers in a row have named it. This must also work with a limit of one,
+// where no request is charged any more when the second answer comes, and in a bucket in constant use, where every
+// answer names the new limit.
 func TestRaisedLimitIsBelievedByABucketOfOneRequestAndByOneThatIsAlwaysInUse(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]func(int, time.Duration) discordsim.Quota{
@@ -114,7 +115,8 @@ func TestRaisedLimitIsBelievedByABucketOfOneRequestAndByOneThatIsAlwaysInUse(t *
 	}
 }
 
-// Answers to requests that were sent before the limit was lowered name the old limit. They must not raise it again.
+// If a request was sent before the limit was lowered, the answer to it names the old limit. Such an answer must not
+// raise the limit again.
 func TestAnswersFromBeforeALowerLimitDoNotRaiseIt(t *testing.T) {
 	t.Parallel()
 	b := known(t, 10, second)
@@ -126,7 +128,7 @@ func TestAnswersFromBeforeALowerLimitDoNotRaiseIt(t *testing.T) {
 	b.burst(2*second, 5)
 }
 
-// The sums of the largest allowed numbers must not overflow.
+// Sums of the largest allowed numbers must not overflow.
 func TestLargestLimitDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	const limit, left = 1_000_000_000, 100_000_000
@@ -139,7 +141,7 @@ func TestLargestLimitDoesNotOverflow(t *testing.T) {
 	}
 	b.Report(6500*ms, early, ok(limit, limit-1, second))
 	state := b.State(6500 * ms)
-	assert.GreaterOrEqual(t, state.Used, left, "counts are bounded")
+	assert.GreaterOrEqual(t, state.Used, left, "the count does not overflow")
 	assert.LessOrEqual(t, b.Remaining(6500*ms), left)
 	at, certain := b.Next(6500 * ms)
 	assert.True(t, certain, "nothing is in flight")

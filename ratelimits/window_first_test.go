@@ -39,7 +39,7 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 		"some remaining":           {ok(5, 4, 10*second), 5, 4},
 		"used by other clients":    {ok(5, 2, 10*second), 5, 2},
 		"none remaining":           {ok(5, 0, 10*second), 5, 0},
-		"all remaining":            {ok(5, 5, 10*second), 5, 4}, // its own request was counted, whatever the header says
+		"all remaining":            {ok(5, 5, 10*second), 5, 4}, // this request was counted, whatever the header says
 		"more than all remaining":  {ok(5, 9, 10*second), 5, 4},
 		"limit of one":             {ok(1, 0, 10*second), 1, 0},
 		"full again at once":       {ok(5, 4, 0), 5, 4},
@@ -63,8 +63,8 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 	}
 }
 
-// Whatever the first outcome was, more requests follow within seconds, but not at once after a 429, even if it asks for
-// no wait.
+// Whatever the first outcome was, more requests must follow within seconds. But after a 429, even if it asks for no
+// wait, they must not follow at once.
 func TestNoFirstOutcomeStopsTheBucket(t *testing.T) {
 	t.Parallel()
 	follow := func(t *testing.T, b *bucket, atLeast time.Duration) {
@@ -116,7 +116,7 @@ func TestUnlimitedWindowLetsEverythingGoUntilAnAnswerCarriesALimit(t *testing.T)
 	b.Report(2100*ms, permits[0], ok(10, 9, 10*second))
 	assert.False(t, b.Unlimited())
 	assert.Equal(t, 10, b.Limit())
-	b.burst(2100*ms, 6) // three requests are in flight and may be processed later
+	b.burst(2100*ms, 6) // three requests are in flight, and the server may process them later
 }
 
 func TestOnlyAWindowWhoseLimitIsNotKnownIsUnlimited(t *testing.T) {
@@ -146,9 +146,9 @@ func TestRecalledWindowIsReplacedByWhatTheFirstResponseSays(t *testing.T) {
 	}
 }
 
-// Two routes share a bucket, and both have a request in flight when the first response names it and has counted both.
-// The second request is charged here because it may belong here. When it turns out to belong here, it is adopted again
-// before the first permit is given back. It must not be taken for another client's request.
+// Two routes share a bucket, and each has a request in flight. The first response names the bucket, and counts both
+// requests. The second request is adopted because it may belong to this bucket. When this turns out to be true, it is
+// adopted again before the first permit is given back. It must not be taken for a request of another client.
 func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -162,8 +162,9 @@ func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.
 	b.left(130*ms, 1)
 }
 
-// If an answer without limits came before other requests were sent, and its request was counted, then the responses to
-// those requests include it in their counts. That holds also if the answer is reported later.
+// A request got an answer without limits, and then other requests were sent. If the server has counted the first
+// request, the responses to the others count it, too. This must also work if the first answer is reported only after
+// the other requests were sent.
 func TestAnswerWithoutLimitsIsInTheCountOfWhatWasSentLater(t *testing.T) {
 	t.Parallel()
 	for _, left := range []int{3, 4} {

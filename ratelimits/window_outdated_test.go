@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// outdated is a compatible server's response to the first request of a window: it describes the previous window.
+// outdated is the response of a compatible server to the first request of a window. It describes the previous window.
 var outdated = ok(10, 0, 0)
 
 func TestFirstResponseThatShowsTheWindowBeforeSaysNothing(t *testing.T) {
@@ -30,10 +30,11 @@ func TestResponseThatShowsTheWindowBeforeIsOfTheWindowOfTheNextOne(t *testing.T)
 		}
 	}
 	b.closedUntil(6*second+100*ms, 11*second+rounding)
-	b.burst(11*second+rounding, 10) // no request has to be sent first
+	b.burst(11*second+rounding, 10) // no request has to be sent before the others
 }
 
-// A window that closes late may name its own end, which is over, with two requests counted.
+// The response of a window that closes late may name the announced end of that window, which has passed, and count two
+// requests.
 func TestResponseThatCountsTwoInAWindowThatIsOverSaysNothing(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 10, 5*second)
@@ -45,7 +46,7 @@ func TestResponseThatCountsTwoInAWindowThatIsOverSaysNothing(t *testing.T) {
 	b.closedUntil(6*second, 11*second+rounding)
 }
 
-// A 429 may ask for a longer wait than the window's length. That wait must not be taken for the period.
+// A 429 may ask for a wait that is longer than the window. That wait must not be taken for the period.
 func TestExtendedBlockIsNotThePeriod(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 10, 5*second)

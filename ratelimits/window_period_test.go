@@ -11,8 +11,9 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The kind of a log that names its next place must stay known. If another client fills the log, that refutes nothing. A
-// lost request may never have reached the server, so its place need not be the next.
+// The kind of a log that names its next place must stay known. It is not refuted if another client fills the log. Nor
+// is it refuted by a lost request: perhaps that request never reached the server, so that its place is not the next
+// one.
 func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(s *served){
@@ -43,7 +44,7 @@ func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
 	}
 }
 
-// A period that was shown once and never again must not slow the bucket down for ever.
+// A long period that responses have named once, and never again, must not slow the bucket down for ever.
 func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -83,8 +84,8 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	}
 }
 
-// After one 429 caused by another client, the window mistakes the fixed window for a sliding log whose Reset-After is
-// the time to the next free place. No later response corrects it. Requests must still leave soon after each fixed
+// After one 429 that another client has caused, the window mistakes the bucket's fixed window for a sliding log that
+// names its next place. No later response corrects this mistake. Even so, requests must be sent soon after each fixed
 // window has closed.
 func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	t.Parallel()
@@ -111,8 +112,8 @@ func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	assert.Less(t, waits, second)
 }
 
-// The ledger of a log with many places joins charges, which then expire together with the latest of them. A client that
-// sends at an even pace below the limit must not wait because of that.
+// The ledger of a log with many places joins charges, which then all expire as late as the last one. A client that
+// sends at an even pace below the limit must not have to wait because of that.
 func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	t.Parallel()
 	const limit, period = 1000, 10 * second
@@ -124,7 +125,7 @@ func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 		asked := s.Now
 		s.Send(1)
 		longest = max(longest, s.Now-asked)
-		s.Until(asked + period/limit*21/20) // 5% slower than what is allowed
+		s.Until(asked + period/limit*21/20) // 5 % slower than the limit allows
 	}
 	assert.Less(t, longest, period/10, "wait of a request that the limit allows at once")
 }

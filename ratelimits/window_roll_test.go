@@ -9,12 +9,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The buckets of these tests have proven fixed windows of five requests per second. The first window closes at 1 s, and
-// has certainly closed at firstEnd.
+// The buckets of these tests are proven to have fixed windows of five requests per second. The first window closes at 1
+// s, and has certainly closed at firstEnd.
 const firstEnd = second + rounding
 
-// rolled is a bucket with proven fixed windows at the end of its first window. Some requests that were sent at 950 ms
-// are in flight.
+// rolled returns such a bucket at the end of its first window. The requests of carried were sent at 950 ms and are in
+// flight.
 func rolled(t *testing.T, inFlight int) (b *bucket, carried []ratelimits.Permit) {
 	t.Helper()
 	b = fixed(t, 5, second)
@@ -68,8 +68,8 @@ func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	b.left(60*ms, 3)
 }
 
-// Requests of several routes turn out to share a bucket. The first answer is that of a request that moved here. The
-// requests answered before it count, too.
+// Requests of several routes turn out to belong to one bucket. The first answer is that to a request which was adopted.
+// The requests that were answered before it count, too.
 func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -81,7 +81,7 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.left(120*ms, 3) // both answers have named their counts
 }
 
-// Reports may come in another order than the answers. A late report must not undo what newer answers have shown.
+// Reports may come in another order than the answers. A late report must not change what newer answers have shown.
 func TestLateReportTurnsNothingBack(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -91,7 +91,7 @@ func TestLateReportTurnsNothingBack(t *testing.T) {
 	b.Report(4*second, first, bare)
 	assert.Equal(t, 5*second, b.Reset())
 
-	b = known(t, 10, second) // answers to requests sent before a limit was lowered do not raise it
+	b = known(t, 10, second) // the same for a lowered limit: answers to requests that were sent earlier do not raise it
 	older, between, latest := b.send(100*ms), b.send(250*ms), b.send(290*ms)
 	b.Report(400*ms, latest, ok(5, 1, second))
 	b.Report(200*ms, older, ok(4, 1, second))
@@ -115,7 +115,7 @@ func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
 	b.Report(400*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.4 s
 	b.Report(500*ms, b.send(400*ms), ok(5, 3, 650*ms))
 	require.Equal(t, ratelimits.KindFixed, b.Kind()) // closes between 1.05 and 1.15 s
-	b.exchange(1100*ms, ok(5, 4, second))            // this request was the first of a new window
+	b.exchange(1100*ms, ok(5, 4, second))            // this request must have been the first of a new window
 	assert.Equal(t, ratelimits.KindFixed, b.Kind())
 	b.left(1100*ms, 4)
 	b.burst(1100*ms, 4)
@@ -125,13 +125,13 @@ func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
 func TestRequestOfAnUnknownWindowIsForgottenWhenItsOwnResetHasPassed(t *testing.T) {
 	t.Parallel()
 	b, carried := rolled(t, 1)
-	b.Report(2*second, carried[0], ok(5, 4, 50*ms)) // it was counted in a window that closed between 1.00 and 2.05 s
+	b.Report(2*second, carried[0], ok(5, 4, 50*ms)) // the window that counted it closed between 1.00 and 2.05 s
 	b.left(2*second, 4)
 	b.left(2050*ms, 4)
 	b.left(2050*ms+rounding, 5)
 }
 
-// A request that may have been the last of a window must not extend that window once it has certainly closed.
+// A request may have been the last one of a window that has certainly closed. It must not extend that window.
 func TestRequestOfAnUnknownWindowDoesNotBringBackWhatTheOneBeforeHadCounted(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
@@ -147,7 +147,7 @@ func TestRequestThatMayBelongToTheWindowAfterStaysChargedInIt(t *testing.T) {
 	b := fixed(t, 5, second)
 	slow := b.Adopt(100*ms, 0)
 	b.exchange(1100*ms, ok(5, 4, second))
-	b.Report(2100*ms, slow, ok(5, 4, second)) // it opened a window: the first one, or the one that begins now
+	b.Report(2100*ms, slow, ok(5, 4, second)) // it opened the first window, or the one that begins now
 	b.left(2100*ms, 3)
 	b.left(2100*ms+rounding, 4)
 	b.left(3100*ms+rounding, 5)

@@ -20,7 +20,7 @@ func TestWindowTakesOnePlaceForEachRequest(t *testing.T) {
 	b.left(0, 9)
 	at, certain := b.Next(0)
 	assert.True(t, certain)
-	assert.Zero(t, at, "nothing to wait for")
+	assert.Zero(t, at, "there is nothing to wait for")
 	b.burst(0, 9)
 	b.left(0, 0)
 	assert.Equal(t, 10, b.InFlight())
@@ -52,7 +52,8 @@ func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 	for name, c := range map[string]struct {
 		sent, received, after, opens time.Duration
 	}{
-		// The server may have processed the request as late as received, and reset-after may be one rounding too short.
+		// Perhaps the server processed the request at the time received, and perhaps reset-after is too short by one
+		// rounding.
 		"no latency":     {0, 0, second, second + rounding},
 		"latency":        {0, 200 * ms, second, 1200*ms + rounding},
 		"350.6 s to go":  {60 * second, 60 * second, 360*second + 399*ms, 420*second + 400*ms},
@@ -152,7 +153,7 @@ func TestWholeBatchFollowsTheResetOfAFixedWindow(t *testing.T) {
 }
 
 // The server answers the requests of a burst in another order than it processes them. While its fixed window is open,
-// no answer may let more requests leave than the limit, or increase Remaining.
+// no answer may allow more requests than the limit, or increase Remaining.
 func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -193,7 +194,7 @@ func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
 	})
 }
 
-// A request takes too long: after StopWaiting the next request may leave without its outcome.
+// A request takes too long. After StopWaiting, the next request may be sent without waiting for that request's outcome.
 func TestStopWaiting(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(b *bucket){
@@ -232,17 +233,17 @@ func TestStopWaiting(t *testing.T) {
 
 func TestAnswersOfOneWindowNarrowItsEnd(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 5, second) // closes at 1 s, which lies in the interval of each response
+	b := fixed(t, 5, second) // closes at 1 s, as the interval in each response allows
 	b.Report(500*ms, b.send(200*ms), ok(5, 2, 760*ms))
 	b.Report(560*ms, b.send(510*ms), ok(5, 1, 455*ms))
 	b.send(600 * ms)
-	b.closedUntil(600*ms, second+rounding) // the two requests of fixed, answered without latency, name the end best
+	b.closedUntil(600*ms, second+rounding) // as the two requests in fixed, which had no latency, have shown
 }
 
 func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	b.Report(300*ms, b.send(0), ok(2, 1, second)) // closes between 1.0 and 1.3 s
+	b.Report(300*ms, b.send(0), ok(2, 1, second)) // the window closes between 1.0 and 1.3 s
 	b.Report(310*ms, b.send(300*ms), ok(2, 0, 740*ms))
 	require.Equal(t, ratelimits.KindFixed, b.Kind())
 	b.closedUntil(310*ms, 1050*ms+rounding) // it closes between 1.04 and 1.05 s

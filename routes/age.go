@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Discord limits DELETE message by the message's age: client authors have observed three bucket hashes for this
-// template. DeleteMessage is the Route for messages between 10 seconds and 14 days old.
+// The limit of DELETE message depends on the age of the message: client authors have observed three bucket hashes for
+// this template. The Route DeleteMessage is for messages that are between 10 seconds and 14 days old.
 var (
-	// DeleteYoungMessage is DELETE message for a message younger than 10 seconds.
+	// DeleteYoungMessage is DELETE message for messages that are younger than 10 seconds.
 	DeleteYoungMessage = DeleteMessage.definition().as(variantYoung)
-	// DeleteOldMessage is DELETE message for a message older than 14 days, which has the strictest of the three limits.
+	// DeleteOldMessage is DELETE message for messages that are older than 14 days. It has the strictest of the three
+	// limits.
 	DeleteOldMessage = DeleteMessage.definition().as(variantOld)
 )
 
@@ -20,8 +21,8 @@ const (
 	oldAge   = 14 * 24 * time.Hour
 )
 
-// DeleteMessageAt compiles DELETE message to the Route for the message's age at the given time, as [MatchAt] does. The
-// errors are those of [Route.Compile].
+// DeleteMessageAt compiles DELETE message. Like [MatchAt], it chooses the Route by the age of the message at the time
+// now. The errors are those of [Route.Compile].
 func DeleteMessageAt(channelID, messageID string, now time.Time) (CompiledRoute, error) {
 	c, err := DeleteMessage.Compile(channelID, messageID)
 	if c.route == DeleteMessage {
@@ -30,7 +31,8 @@ func DeleteMessageAt(channelID, messageID string, now time.Time) (CompiledRoute,
 	return c, err
 }
 
-// deleteLane returns the Route of DELETE message for the age of the message, whose id is the last segment of the path.
+// deleteLane returns the Route of DELETE message for the age of a message. The message's id is the last segment of the
+// path.
 func deleteLane(path string, now time.Time) Route {
 	created, ok := SnowflakeTime(path[strings.LastIndexByte(path, '/')+1:])
 	switch {
@@ -45,8 +47,8 @@ func deleteLane(path string, now time.Time) Route {
 	}
 }
 
-// SnowflakeTime returns when Discord made an id: the upper 42 bits are milliseconds since the beginning of 2015
-// (Discord's documentation). It returns false for an id that is not a number.
+// SnowflakeTime returns when Discord made an id. The upper 42 bits of an id are the milliseconds since the beginning of
+// 2015 (Discord's documentation). SnowflakeTime returns false for an id that is not a number.
 func SnowflakeTime(id string) (time.Time, bool) {
 	number, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {

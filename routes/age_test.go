@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// snowflake returns an id as Discord would create it at this time.
+// snowflake returns an id that Discord could create at the time at.
 func snowflake(at time.Time) string {
 	return strconv.FormatInt((at.UnixMilli()-1420070400000)<<22|0x3fffff, 10)
 }

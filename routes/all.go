@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// All yields the catalogue: every documented operation once, in the order of their paths. It does not yield the
-// variants of a Route that [Match] chooses by a message's age or by a token.
+// All yields every documented operation once, ordered by path. It does not yield the variants of a Route that [Match]
+// chooses by a message's age or by a token.
 func All() iter.Seq[Route] { return slices.Values(catalogue[:]) }
 
-// catalogue lists the documented operations, which are variables of this package.
+// catalogue lists the documented operations, each of which is a variable of this package.
 var catalogue = [...]Route{
 	GetMyApplication, UpdateMyApplication, GetApplication, UpdateApplication, ApplicationsGetActivityInstance,
 	UploadApplicationAttachment, ListApplicationCommands, CreateApplicationCommand, BulkSetApplicationCommands,

@@ -86,7 +86,7 @@ func BenchmarkMajor(b *testing.B) {
 	}
 }
 
-// Every log line and every event names a route, so the methods that return its name must not allocate.
+// Every log line and every event names a route. So the methods that return the name must not allocate.
 func TestTheNameOfARouteCostsNoMemory(t *testing.T) {
 	for _, route := range []routes.Route{routes.CreateMessage, routes.ExecuteWebhook} {
 		names := func() { _, _, _ = route.String(), route.Method(), route.Template() }

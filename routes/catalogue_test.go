@@ -41,7 +41,7 @@ func TestCatalogueHasTheDocumentedOperationsAndNoOthers(t *testing.T) {
 	assert.ElementsMatch(t, documented(t), catalogue)
 }
 
-// The test reads the source, because no test at run time would find a variable with a wrong name, or one that All does
+// The test reads the source, because a test at run time cannot find a variable that has a wrong name, or that All does
 // not list.
 func TestVariablesAreNamedAfterTheirOperations(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestRoutesAreSmallAndComparable(t *testing.T) {
 	t.Parallel()
 	assert.EqualValues(t, 8, unsafe.Sizeof(routes.Route{}))
 	assert.LessOrEqual(t, unsafe.Sizeof(routes.CompiledRoute{}), uintptr(32))
-	assert.NotEqual(t, routes.GetMessage, routes.UpdateMessage, "same template, other method")
+	assert.NotEqual(t, routes.GetMessage, routes.UpdateMessage, "same template, but another method")
 	_ = map[routes.Route]int{routes.GetMessage: 1}
 	_ = map[routes.CompiledRoute]int{}
 }
@@ -146,8 +146,8 @@ func TestZeroValuesAreHarmless(t *testing.T) {
 	assert.Zero(t, compiled.Major())
 }
 
-// Different routes must have different hashes, and equal routes the same hash, because other processes compute the
-// hash, too.
+// Different routes must have different hashes. Equal routes must have the same hash, even if they were made in
+// different ways.
 func TestHashTellsRoutesApart(t *testing.T) {
 	t.Parallel()
 	flagged := made(t, "GET", "/new-thing/{id}", routes.OneShot)

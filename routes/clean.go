@@ -2,10 +2,11 @@ package routes
 
 import "strings"
 
-// maxPath is the longest path in bytes, percent-encoded. Web servers commonly accept 8 KiB for a whole request line.
+// maxPath is the longest allowed path in bytes, percent-encoded. Many web servers accept at most 8 KiB for a whole
+// request line.
 const maxPath = 8 << 10
 
-// plain says which bytes a segment may have unencoded: the same bytes as with url.PathEscape.
+// plain says which bytes need no percent-encoding in a segment: the same bytes that url.PathEscape does not encode.
 var plain = plainBytes()
 
 func plainBytes() (set [256]bool) {
@@ -18,10 +19,10 @@ func plainBytes() (set [256]bool) {
 
 func isControl(c byte) bool { return c < ' ' || c == 0x7f }
 
-// clean returns the canonical spelling of a path: no doubled or trailing slash, and percent-encoding only where it is
-// necessary. A path that is clean already, the usual case, is returned as it is.
+// clean returns the canonical spelling of a path, which has no doubled or trailing slash, and percent-encoding only
+// where it is necessary. Usually a path is clean already; clean then returns the same string.
 //
-// The path must begin with a slash. The error's offset counts from that slash.
+// The path must begin with a slash. The offset in the error counts from that slash.
 func clean(path string) (string, *PathError) {
 	if len(path) > maxPath {
 		return "", &PathError{Offset: maxPath, Err: ErrTooLong}
@@ -38,7 +39,7 @@ func isClean(path string) bool {
 		return false
 	}
 	for i := 0; ; i++ {
-		for i < len(path) && plain[path[i]] { // a loop of its own: with a token in the path it takes most of Match's time
+		for i < len(path) && plain[path[i]] { // a separate loop, because a long token in the path takes most of Match's time
 			i++
 		}
 		if i == len(path) {
@@ -60,7 +61,7 @@ func isClean(path string) bool {
 	}
 }
 
-// isEscape reports whether text begins with a percent-encoding as appendByte writes it.
+// isEscape reports whether text begins with a percent-encoding in the form that appendByte writes.
 func isEscape(text string) bool {
 	c, width := decode(text)
 	return width == 3 && !plain[c] && !isControl(c) && isUpperHex(text[1]) && isUpperHex(text[2])
@@ -108,7 +109,8 @@ func rewrite(path string) (string, *PathError) {
 	}
 }
 
-// decode returns the first byte of text, percent-decoded, and the length of its encoding in bytes, 0 for bad encoding.
+// decode returns the first byte of text after percent-decoding. width is the length of its encoding in bytes, 0 if the
+// encoding is bad.
 func decode(text string) (c byte, width int) {
 	if text[0] != '%' {
 		return text[0], 1

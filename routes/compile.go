@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Compile fills in the template's parameters, in the order of the template, and percent-encodes them: pass raw values,
-// such as "🔥" or "name:123" for an emoji.
+// Compile fills in the template's parameters, in the order of the template. It percent-encodes the values, so pass raw
+// ones, such as "🔥" or "name:123" for an emoji.
 //
-// The result is what [Match] returns for the path. Its Route therefore differs from r if a value has a special meaning:
-// GetUser compiled with "@me" gives GetMyUser, ExecuteWebhook compiled with an interaction's token gives the
-// interaction variant. DeleteMessage is for messages between 10 seconds and 14 days old; use [DeleteMessageAt] for a
-// message of any age.
+// The result is the same that [Match] returns for the path. So if a value has a special meaning, the Route of the
+// result is not r: GetUser compiled with "@me" gives GetMyUser, and ExecuteWebhook compiled with an interaction's token
+// gives its interaction variant. DeleteMessage is for messages between 10 seconds and 14 days old; use
+// [DeleteMessageAt] for messages of any age.
 //
-// The error is a [*ParameterError], or [ErrZeroRoute]. It never contains a value.
+// The error is a [*ParameterError] or [ErrZeroRoute]. It never contains a value of a parameter.
 func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
 	if r.IsZero() {
 		return CompiledRoute{}, ErrZeroRoute
 	}
 	d := r.definition()
-	path := make([]byte, 0, 256) // stays on the stack; tokens of interactions are about 200 bytes
+	path := make([]byte, 0, 256) // on the stack; an interaction's token has about 200 bytes
 	used, special := 0, false
 	for rest := d.template(); rest != ""; {
 		var segment string
@@ -55,7 +55,8 @@ func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
 	return fill(r, compiled), nil
 }
 
-// resolve returns the route of a path in which the value of a parameter is a literal of the tree, such as "@me".
+// resolve returns the route of a path in which the value of a parameter is also a literal segment in the tree, such as
+// "@me".
 func (d definition) resolve(r Route, path string) Route {
 	v, _ := parseVerb(d.method())
 	if found := tree.find(path, v); !found.IsZero() && found.Template() != d.template() {
@@ -64,7 +65,8 @@ func (d definition) resolve(r Route, path string) Route {
 	return r
 }
 
-// checkParameter returns the problem of a value that a server might not read as exactly one segment, or 0.
+// checkParameter returns what is wrong with a value, 0 if it is valid. A value is wrong if a server might not read it
+// as exactly one segment.
 func checkParameter(value string) (Problem, string) {
 	switch {
 	case value == "":

@@ -75,8 +75,8 @@ func TestCompileRefusesParametersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A parameter can be a word that is a literal of another route, such as "@me". Compile must then return the route that
-// Match finds for the path, even if the caller named another route.
+// The value of a parameter may be a literal segment of another route, such as "@me". Then Compile must return the route
+// that Match finds for the path, and not the route on which it was called.
 func TestCompileAgreesWithMatchAboutWordsThatStandForThemselves(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -130,12 +130,12 @@ func TestNewFindsTheCatalogueByShape(t *testing.T) {
 	assert.NotEqual(t, routes.CreateMessage, marked)
 	assert.True(t, marked.GlobalExempt() && marked.TokenInPath())
 	assert.Equal(t, "create_message", marked.Name())
-	for _, channel := range []string{"1", "users"} { // "users" is a literal in other templates, but not at this place
+	for _, channel := range []string{"1", "users"} { // "users" is a literal in other templates, but not in this position
 		assert.Equal(t, marked, compile(t, marked, channel).Route(), channel)
 	}
 }
 
-// If "@me" is a parameter other than the last one, Compile must give it its special meaning, too.
+// "@me" must have its special meaning for Compile, too, if it is not the last parameter.
 func TestRouteOfNewCompilesToWhatMatchFinds(t *testing.T) {
 	t.Parallel()
 	route := made(t, "GET", "/users/{user_id}/guilds/{guild_id}/member")

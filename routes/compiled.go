@@ -5,24 +5,25 @@ import (
 	"log/slog"
 )
 
-// CompiledRoute is a [Route] with its parameters filled in: one endpoint of Discord's API.
+// CompiledRoute is a [Route] with the values of its parameters: one endpoint of Discord's API.
 //
-// It is 32 bytes and comparable with ==. Its strings are parts of the path; a CompiledRoute from [Match] shares memory
-// with the string it was made from, so use strings.Clone for what you keep for long.
+// A CompiledRoute has 32 bytes and is comparable with ==. Its strings are parts of the path. A CompiledRoute from
+// [Match] shares memory with Match's argument, so use strings.Clone for strings that you keep for long.
 //
-// fmt and slog print it without its token. There are two exceptions, because fmt then bypasses Format: a CompiledRoute
-// in an unexported field of a struct without a Format method, and the verbs %p and %w, which go vet rejects.
+// fmt and slog print a CompiledRoute without its token. There are two exceptions, in which fmt does not call the Format
+// method: a CompiledRoute in an unexported field of a struct that has no Format method, and the verbs %p and %w, which
+// go vet rejects.
 //
 // The zero value is no route.
 type CompiledRoute struct {
 	route Route
 	path  string
-	// The major value is path[idStart:idEnd], and its token path[idEnd+1:tokenEnd]. Zero means none. Paths are shorter
-	// than maxPath, so 16 bits are enough.
+	// The id of the major parameter is path[idStart:idEnd], and its token is path[idEnd+1:tokenEnd]. 0 means none. 16 bits
+	// are enough for maxPath.
 	idStart, idEnd, tokenEnd uint16
 }
 
-// fill returns the compiled route of a clean path that fits the route's template.
+// fill returns the compiled route of a clean path that matches the route's template.
 func fill(r Route, path string) CompiledRoute {
 	c := CompiledRoute{route: r, path: path}
 	major := r.MajorKind()
@@ -50,15 +51,16 @@ func (c CompiledRoute) Route() Route { return c.route }
 // IsZero reports whether c is the zero value, which is no route.
 func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
 
-// Method returns the HTTP method in upper case, or "{method}" for an unknown method. Send such a request with its
-// original method.
+// Method returns the HTTP method in upper case, or "{method}" if this package does not know the method. Send a request
+// of such a route with its original method.
 func (c CompiledRoute) Method() string { return c.route.Method() }
 
-// Path returns the path after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no
-// version and no query. It contains a token, and so is a secret, if [Route.TokenInPath] reports true.
+// Path returns the path after the API version, percent-encoded, such as "/channels/1/messages". It has no host, no
+// /api, no version and no query. If [Route.TokenInPath] reports true, the path contains a token and so is a secret.
 func (c CompiledRoute) Path() string { return c.path }
 
-// Major returns the major parameter's value, the zero Major if the route has none. It does not allocate.
+// Major returns the value of the major parameter. If the route has none, it returns the zero Major. It does not
+// allocate.
 func (c CompiledRoute) Major() Major {
 	m := Major{ID: c.path[c.idStart:c.idEnd]}
 	if c.tokenEnd != 0 {
@@ -67,9 +69,9 @@ func (c CompiledRoute) Major() Major {
 	return m
 }
 
-// String returns method and path, such as "POST /channels/1/messages", with "…" in place of a token. The part after a
-// token is printed as in the template. So is the path of an undocumented endpoint, except for its major id, because
-// other segments might be secrets.
+// String returns method and path, such as "POST /channels/1/messages". It replaces a token by "…", and shows the part
+// after a token as in the template. For an undocumented endpoint it shows the whole template, with only the major id
+// filled in, because other segments might be secrets.
 func (c CompiledRoute) String() string {
 	if c.IsZero() {
 		return ""
@@ -88,7 +90,7 @@ func (c CompiledRoute) redacted(d definition) string {
 	}
 	first, rest := cutSegment(d.template())
 	id, rest := cutSegment(rest)
-	if given := c.Major().ID; isDigits(given) { // otherwise it may be a misplaced token
+	if given := c.Major().ID; isDigits(given) { // if it is not a number, it may be a misplaced token
 		id = given
 	}
 	if c.tokenEnd != 0 {
@@ -98,8 +100,8 @@ func (c CompiledRoute) redacted(d definition) string {
 	return "/" + first + "/" + id + rest
 }
 
-// Format prints String for every verb, quoted for %#v and %q. Without Format, fmt would print the fields for some
-// verbs.
+// Format prints the result of String for every verb, in quotes for %#v and %q. Without it, fmt would print the fields
+// for some verbs.
 func (c CompiledRoute) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), c.String())
 }

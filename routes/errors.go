@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Errors of [Match] and [New], wrapped in a [*PathError], and of Compile.
+// The errors of [Match], [New], [Parse] and [Route.Compile]. A [*PathError] wraps those of Match, New and Parse.
 var (
 	// ErrMethod reports that the method is empty or has a character that HTTP does not allow in a method.
 	ErrMethod = errors.New("the method is empty or has an illegal character, expected one such as GET or POST")
@@ -13,30 +13,31 @@ var (
 	ErrEmptyPath = errors.New("the path is empty, expected one such as /gateway or a complete URL")
 	// ErrNotAbsolute reports that the argument is neither an absolute path nor a URL.
 	ErrNotAbsolute = errors.New("expected a path that begins with a slash, or an http or https URL with a host")
-	// ErrEncoding reports a percent sign that is not followed by two hexadecimal digits.
+	// ErrEncoding reports that the path contains a percent sign without two hexadecimal digits after it.
 	ErrEncoding = errors.New("bad percent-encoding, expected two hexadecimal digits after the percent sign")
-	// ErrControlCharacter reports a control character, percent-encoded or not.
+	// ErrControlCharacter reports that the path contains a control character, percent-encoded or not.
 	ErrControlCharacter = errors.New("the path contains a control character, which is not allowed even percent-encoded")
-	// ErrDotSegment reports a segment "." or "..". Servers resolve these differently, so the route would be uncertain.
+	// ErrDotSegment reports that the path contains a segment "." or "..". Servers treat such segments differently, so the
+	// route would be uncertain.
 	ErrDotSegment = errors.New("the path has a segment . or .., expected a path without them")
 	// ErrTooLong reports that the path is longer than 8 KiB.
 	ErrTooLong = errors.New("the path is too long, expected at most " + strconv.Itoa(maxPath) + " bytes")
-	// ErrNotAPI reports the URL of a file on Discord's CDN or media proxy. The API's limits do not apply to it: send
-	// the request without a limiter.
+	// ErrNotAPI reports that the URL is that of a file on Discord's CDN or media proxy. The API's limits do not apply to
+	// such a file, so send the request without a limiter.
 	ErrNotAPI = errors.New("a CDN or media host has no API routes, expected discord.com or a proxy of it")
-	// ErrTemplate reports that New was given something other than a template.
+	// ErrTemplate reports that the template passed to New or Parse is not valid.
 	ErrTemplate = errors.New("bad template, " +
 		"expected one such as /channels/{channel_id}/messages, without /api or a version")
 	// ErrZeroRoute reports that Compile was called on the zero Route.
 	ErrZeroRoute = errors.New("routes: the zero Route has no template, expected a Route from the catalogue or from New")
 )
 
-// PathError says what is wrong with the arguments of [Match] or [New]. It never contains them, since a path can contain
-// a token.
+// PathError says what is wrong with the arguments of [Match], [New] or [Parse]. It never contains the arguments,
+// because a path can contain a token.
 type PathError struct {
-	// Offset is the position of the mistake in the given path or template, in bytes, or -1 if there is no position.
+	// Offset is the position of the mistake in the path or template, in bytes. It is -1 if the mistake has no position.
 	Offset int
-	// Err is one of this package's sentinels, for errors.Is.
+	// Err is one of the error variables of this package, for errors.Is.
 	Err error
 }
 
@@ -51,18 +52,18 @@ func (e *PathError) Error() string {
 // Unwrap returns Err.
 func (e *PathError) Unwrap() error { return e.Err }
 
-// Problem is the kind of a parameter's error.
+// Problem says what is wrong with a parameter.
 type Problem uint8
 
 // The problems that a [*ParameterError] reports.
 const (
-	// ParameterMissing means fewer parameters than the template has.
+	// ParameterMissing means that there are fewer values than the template has parameters.
 	ParameterMissing Problem = iota + 1
-	// ParameterEmpty means the empty string.
+	// ParameterEmpty means that the value is the empty string.
 	ParameterEmpty
-	// ParameterSurplus means more parameters than the template has.
+	// ParameterSurplus means that there are more values than the template has parameters.
 	ParameterSurplus
-	// ParameterIllegal means a value that no id, token, code or emoji can have.
+	// ParameterIllegal means that no id, token, code or emoji can have the value.
 	ParameterIllegal
 )
 
@@ -82,7 +83,7 @@ func (p Problem) String() string {
 	}
 }
 
-// ParameterError says which parameter [Route.Compile] could not fill in. It never contains the value, which can be a
+// ParameterError says which parameter [Route.Compile] could not fill in. It never contains the value, which may be a
 // token.
 type ParameterError struct {
 	Route     Route
@@ -91,7 +92,7 @@ type ParameterError struct {
 	Reason    string // what was found and what was expected
 }
 
-// Error describes the parameter and what was expected of it.
+// Error names the parameter, what is wrong with it, and what was expected.
 func (e *ParameterError) Error() string {
 	text := "routes: " + e.Route.String() + ": " + e.Problem.String() + " parameter"
 	if e.Parameter != "" {

@@ -24,7 +24,7 @@ func ExampleMatch() {
 	// channel 81384788765712384
 }
 
-// ExampleMatch_unknown shows that an undocumented endpoint has a route and a major parameter, too.
+// ExampleMatch_unknown shows that even an undocumented endpoint has a route and a major parameter.
 func ExampleMatch_unknown() {
 	compiled, err := routes.Match("PUT", "/guilds/197038439483310086/new-thing/80351110224678912")
 	if err != nil {
@@ -37,7 +37,7 @@ func ExampleMatch_unknown() {
 	// 197038439483310086
 }
 
-// ExampleMatch_media shows that Match recognises requests to Discord's file servers, which need no limiter.
+// ExampleMatch_media shows how Match reports requests to Discord's file servers, which need no limiter.
 func ExampleMatch_media() {
 	_, err := routes.Match("GET", "https://cdn.discordapp.com/avatars/80351110224678912/a.png")
 	fmt.Println(errors.Is(err, routes.ErrNotAPI))
@@ -58,7 +58,7 @@ func ExampleRoute_Compile() {
 	// routes: GET /channels/{channel_id}/messages/{message_id}: missing parameter message_id: got 1 parameters, expected 2
 }
 
-// ExampleCompiledRoute_String shows that the token in a path is not printed.
+// ExampleCompiledRoute_String shows that the token in a path is never printed.
 func ExampleCompiledRoute_String() {
 	compiled, err := routes.ExecuteWebhook.Compile("223704706495545344", "a-token")
 	if err != nil {

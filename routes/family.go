@@ -2,8 +2,9 @@ package routes
 
 import "strings"
 
-// families are routes that share one bucket, as measured against Discord in autumn 2026. Limits and periods differ
-// between applications, and Discord may change which routes share a bucket: a family is a hint, never a proof.
+// families lists routes that share one bucket, as measured against Discord in autumn 2026. A family is only a hint,
+// because Discord may change which routes share a bucket. Limits and periods differ between applications, so they are
+// not listed.
 var families = [...]struct {
 	name   string
 	routes []string
@@ -99,12 +100,13 @@ var families = [...]struct {
 	}},
 }
 
-// Family returns this package's name for the routes that are expected to share one bucket with this route, "" if no
-// such routes are known. Discord does not promise that they share it: the responses to a route overrule the family.
+// Family returns this package's name for a group of routes that probably share one bucket, among them this route. It
+// returns "" if no such group is known. Discord does not promise that such routes share a bucket, so responses overrule
+// the family.
 func (r Route) Family() string { return r.definition().family }
 
-// familyOf returns the family of a method, a space and a template. The names of the template's parameters do not
-// matter.
+// familyOf returns the family of a route. text is its method, a space and its template. The names of the template's
+// parameters do not matter.
 func familyOf(text string) string {
 	for i := range families {
 		for _, route := range families[i].routes {
@@ -116,7 +118,8 @@ func familyOf(text string) string {
 	return ""
 }
 
-// sameShape reports whether two templates, each after a method and a space, differ at most in the names of parameters.
+// sameShape reports whether two texts are equal except for the names of parameters. Each text is a method, a space and
+// a template.
 func sameShape(a, b string) bool {
 	for a != "" && b != "" {
 		if a[0] != b[0] {

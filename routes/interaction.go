@@ -2,12 +2,12 @@ package routes
 
 import "strings"
 
-// interactionPrefix is base64 of "interaction:". Client authors observed that interaction tokens begin with it; Discord
-// does not promise that.
+// interactionPrefix is base64 of "interaction:". Client authors have observed that interaction tokens begin with this
+// text, but Discord does not promise it.
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// followUps maps the catalogue's webhook routes to their interaction variants, because follow-ups are frequent and a
-// look-up is faster than creating a variant. The variants of other routes are created on demand.
+// followUps maps the webhook routes of the catalogue to their interaction variants. Follow-ups are frequent, and a
+// look-up is faster than the creation of a variant. Variants of other routes are created when they are needed.
 var followUps = findFollowUps()
 
 func findFollowUps() map[Route]Route {
@@ -21,7 +21,7 @@ func findFollowUps() map[Route]Route {
 }
 
 // forToken returns the variant of a webhook route for a token. Discord limits follow-ups to an interaction separately
-// from requests with a webhook's own token, although both have the same template.
+// from requests that have a webhook's own token, although both have the same template.
 func (r Route) forToken(token string) Route {
 	if !strings.HasPrefix(token, interactionPrefix) {
 		if d := r.definition(); d.variant == variantInteraction {

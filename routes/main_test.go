@@ -31,7 +31,7 @@ func made(t require.TestingT, method, template string, flags ...routes.Flag) rou
 	return route
 }
 
-// readTable returns the columns of each line of a file, except of the lines that are comments.
+// readTable returns the columns of each line of a file. It leaves out lines that are comments.
 func readTable(t *testing.T, name string) (lines [][]string) {
 	t.Helper()
 	text, err := os.ReadFile(name)

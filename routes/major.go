@@ -5,21 +5,22 @@ import (
 	"strings"
 )
 
-// Major is the value of a route's major parameter. With the bucket hash, it identifies a bucket.
+// Major is the value of a route's major parameter. Together with the bucket hash, it identifies a bucket.
 //
-// It is comparable, and can be a part of a map's key. The zero value means that the route has none.
+// A Major is comparable, and can be a part of a map key. The zero value means that the route has no major parameter.
 //
-// fmt, slog and encoding/json show it as String returns it, with the same exceptions as for [CompiledRoute].
+// fmt, slog and encoding/json show the result of String, with the same exceptions as for [CompiledRoute].
 type Major struct {
-	// ID is the id of the channel, guild, webhook or interaction, as it is written in the path.
+	// ID is the id of the channel, guild, webhook or interaction, in the form that it has in the path.
 	ID string
-	// Token is the token of the webhook or interaction, as it is written in the path; "" unless the kind is
-	// [MajorWebhookToken]. It is a secret.
+	// Token is the token of the webhook or interaction, in the form that it has in the path. It is a secret. If the kind
+	// is not [MajorWebhookToken], Token is "".
 	Token string
 }
 
-// String returns the value for logs: "ID", "ID:…" in place of a token, or "-" if there is none. An ID that is not a
-// number is "…", because it might be a misplaced token. Different values may have the same String.
+// String returns a text for logs: the ID, followed by ":…" if there is a token. For the zero value it returns "-". If
+// the ID is not a number, it returns "…", because the ID might be a misplaced token. Different values may have the same
+// text.
 func (m Major) String() string {
 	switch {
 	case m.ID == "":
@@ -32,12 +33,13 @@ func (m Major) String() string {
 	return m.ID
 }
 
-// Format prints String for every verb, quoted for %#v and %q. Without Format, fmt would print the token for some verbs.
+// Format prints the result of String for every verb, in quotes for %#v and %q. Without it, fmt would print the token
+// for some verbs.
 func (m Major) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), m.String())
 }
 
-// MarshalText returns String, so that slog and encoding/json do not write the token.
+// MarshalText returns the result of String, so that slog and encoding/json do not write the token.
 func (m Major) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 func isDigits(text string) bool {
@@ -49,25 +51,27 @@ func isDigits(text string) bool {
 	return text != ""
 }
 
-// MajorKind is the kind of a route's major parameter: the part of the path that splits a limit into independent
-// counters.
+// MajorKind is the kind of a route's major parameter. This is the part of the path that splits a limit: each value has
+// a counter of its own.
 //
-// Discord's documentation names four: the channel, the guild, the webhook, and the webhook together with its token.
-// Only the beginning of the path decides. /applications/{application_id}/guilds/{guild_id}/commands has none.
+// Discord's documentation names four kinds: the channel, the guild, the webhook, and the webhook together with its
+// token. Only the beginning of the path decides, so /applications/{application_id}/guilds/{guild_id}/commands has no
+// major parameter.
 type MajorKind uint8
 
 // The kinds of major parameters.
 const (
-	// MajorNone means that all requests to the route share their counters.
+	// MajorNone means that the route has no major parameter, so all requests to it count together.
 	MajorNone MajorKind = iota
 	// MajorChannel is the id after /channels.
 	MajorChannel
 	// MajorGuild is the id after /guilds.
 	MajorGuild
-	// MajorWebhook is the id after /webhooks, where no token follows.
+	// MajorWebhook is the id after /webhooks, if no token follows.
 	MajorWebhook
-	// MajorWebhookToken is an id with a token: those of a webhook, of an interaction's follow-up (application id and
-	// interaction token), or of an interaction callback. Interactions therefore do not share counters.
+	// MajorWebhookToken is an id together with the token after it. They belong to a webhook, to a follow-up of an
+	// interaction (application id and interaction token), or to the callback of an interaction. So each interaction has
+	// counters of its own.
 	MajorWebhookToken
 )
 
@@ -89,7 +93,7 @@ func (kind MajorKind) String() string {
 	}
 }
 
-// majorOf returns the kind of a valid template's major parameter, and the flags that follow from it.
+// majorOf returns the kind of the major parameter of a valid template, and the flags that follow from the template.
 func majorOf(template string) (MajorKind, Flag) {
 	first, rest := cutSegment(template)
 	second, rest := cutSegment(rest)
@@ -116,7 +120,7 @@ func majorOf(template string) (MajorKind, Flag) {
 	return MajorNone, 0
 }
 
-// cutSegment splits "/a/b/c" into "a" and "/b/c". After the last segment, rest is "".
+// cutSegment splits "/a/b/c" into "a" and "/b/c". If there is only one segment, rest is "".
 func cutSegment(path string) (segment, rest string) {
 	if path == "" {
 		return "", ""

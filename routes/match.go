@@ -4,25 +4,25 @@ import "time"
 
 // Match returns the compiled route of a request.
 //
-// The method may be in any case. The path may be a URL or a path alone, with or without /api and a version, with
+// The case of the method does not matter. path may be a URL or a path alone, with or without /api and a version, with
 // doubled and trailing slashes, percent-encoded or not. Query and fragment are ignored. A prefix before /api and a
-// version, such as a proxy's mount path, is ignored too, unless the whole path is known. HEAD and OPTIONS are methods
-// like any other and have routes of their own. Methods that this package does not know, such as QUERY and PROPFIND,
-// share one Route for each template, whose Method is "{method}".
+// version, such as the mount path of a proxy, is ignored, too, except if the whole path is known. HEAD and OPTIONS have
+// Routes of their own. Methods that this package does not know, such as QUERY, share one Route for each template, whose
+// Method is "{method}".
 //
-// Literal segments win over parameters: /users/@me is GetMyUser and not GetUser. A path that is not in the catalogue
-// gets a new Route, with its major parameter. Its template follows the known paths as far as possible. The next segment
-// is kept if it is a word of Discord's API; otherwise it becomes {id} (digits) or {value}. The segment after it always
-// becomes {id} or {value}, and the remainder becomes {rest}. Whatever the paths, there are fewer than two million such
-// Routes, and unused ones are garbage collected.
+// Literal segments have precedence over parameters: /users/@me is GetMyUser and not GetUser. A path that is not in the
+// catalogue gets a new Route, which has the path's major parameter. The template of that Route follows the known paths
+// as far as possible. The next segment is kept if it is a word of Discord's API; otherwise it becomes {id} (if it is a
+// number) or {value}. The segment after that always becomes {id} or {value}, and the remainder becomes {rest}. So there
+// are fewer than two million such Routes. Unused ones are garbage collected.
 //
-// The Route of DELETE message depends on the message's age at time.Now, see [MatchAt].
+// The Route of DELETE message depends on the age of the message at time.Now: see [MatchAt].
 //
-// Match does not allocate for a path of the catalogue in the spelling of [CompiledRoute.Path], with or without a host,
-// prefix or query. For another spelling it allocates once.
+// If the path is in the catalogue and has the spelling of [CompiledRoute.Path], with or without a host, prefix or
+// query, Match does not allocate. For other spellings it allocates once.
 //
-// The error is a [*PathError] that wraps one of the sentinels of this package. Use errors.Is(err, ErrNotAPI) for URLs
-// that need no limiter. The error never contains the path.
+// The error is a [*PathError] that wraps one of the error variables of this package. If errors.Is(err, ErrNotAPI) is
+// true, the URL needs no limiter. The error never contains the path.
 func Match(method, path string) (CompiledRoute, error) {
 	c, err := match(method, path)
 	if c.route == DeleteMessage {
@@ -31,9 +31,10 @@ func Match(method, path string) (CompiledRoute, error) {
 	return c, err
 }
 
-// MatchAt is Match at the given time. The time decides between the three Routes of DELETE message, which Discord limits
-// by the age of the message: younger than 10 seconds, older than 14 days, or between. A message whose id lies in the
-// future counts as younger than 10 seconds; a message whose id is not a number counts as between.
+// MatchAt is like Match, but uses the time now to compute the age of a message. The age decides between the three
+// Routes of DELETE message: younger than 10 seconds, older than 14 days, or in between. If the id of the message is
+// from the future, the message counts as younger than 10 seconds. If the id is not a number, the message counts as in
+// between.
 func MatchAt(method, path string, now time.Time) (CompiledRoute, error) {
 	c, err := match(method, path)
 	if c.route == DeleteMessage {

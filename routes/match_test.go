@@ -41,7 +41,7 @@ func TestMatchAcceptsEverySpellingOfAPath(t *testing.T) {
 	assert.Equal(t, routes.CreateMessage, want.Route())
 }
 
-// An ingress or gateway may serve a proxy below a path of its own. Match must ignore this part of the path.
+// An ingress or gateway may serve a proxy below a path of its own. Match must ignore that part of the path.
 func TestMatchLeavesOutWhatStandsBeforeTheAPI(t *testing.T) {
 	t.Parallel()
 	want := match(t, "POST", "/channels/1/messages")
@@ -57,7 +57,7 @@ func TestMatchLeavesOutWhatStandsBeforeTheAPI(t *testing.T) {
 	}
 	for path, template := range map[string]string{
 		"/webhooks/api/v1/github":        "/webhooks/{webhook_id}/{webhook_token}/github", // the path is in the catalogue
-		"/discord/api/channels":          "/{value}/{value}/{rest}",                       // the path names no version
+		"/discord/api/channels":          "/{value}/{value}/{rest}",                       // the path has no version
 		"/discord/xapi/v10/channels/1":   "/{value}/{value}/{rest}",
 		"/discord/api/v10x/channels/1":   "/{value}/{value}/{rest}",
 		"/discord/api/v10":               "/{value}/{value}/{rest}",
@@ -180,8 +180,8 @@ func TestOtherMethodsAreUnknownRoutesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// All methods that the package does not know must share one route for each template. Otherwise a client that invents
-// methods could create any number of routes.
+// For each template, all methods that the package does not know must share one route. Otherwise a client could create
+// any number of routes by inventing methods.
 func TestMethodsThatAreNotKnownShareOneRouteForEachPath(t *testing.T) {
 	t.Parallel()
 	query := match(t, "QUERY", "/channels/1/messages")
@@ -202,7 +202,7 @@ func TestMethodsThatAreNotKnownShareOneRouteForEachPath(t *testing.T) {
 func TestARouteOfAnUnknownMethodCompilesToWhatMatchSays(t *testing.T) {
 	t.Parallel()
 	route := made(t, "PROPFIND", "/users/{user_id}")
-	for _, user := range []string{"1", "@me"} { // with GET, "@me" would mean another route
+	for _, user := range []string{"1", "@me"} { // with GET, "@me" would lead to another route
 		compiled := compile(t, route, user)
 		assert.Equal(t, "{method}", compiled.Method())
 		assert.Equal(t, "/users/"+user, compiled.Path())

@@ -5,13 +5,14 @@ import "strings"
 // verb is the index of an HTTP method in verbs.
 type verb uint8
 
-// verbs are the known methods. Unknown methods share the last entry, so that callers cannot grow the number of routes.
+// verbs lists the known methods. All unknown methods share the last entry, so that callers cannot create any number of
+// routes.
 var verbs = [...]string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT", "TRACE", "{method}"}
 
 const otherVerb = verb(len(verbs) - 1)
 
-// parseVerb returns the verb of a method. Upper and lower case are the same, because net/http keeps the caller's
-// spelling. It returns false if the method is not valid.
+// parseVerb returns the verb of a method. The case does not matter, because net/http keeps the caller's spelling.
+// parseVerb returns false if the method is not valid.
 func parseVerb(method string) (verb, bool) {
 	for index, name := range verbs {
 		if name == method {
@@ -26,7 +27,7 @@ func parseVerb(method string) (verb, bool) {
 	return otherVerb, isToken(method)
 }
 
-// isToken reports whether text is a token, as RFC 9110 requires of a method.
+// isToken reports whether text is a token in the sense of RFC 9110, which a method must be.
 func isToken(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -38,8 +39,8 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// equalUpper reports whether text equals upper after its ASCII letters are converted to upper case. strings.EqualFold
-// would also fold letters such as the long s into ASCII ones.
+// equalUpper reports whether text equals upper when its ASCII letters are converted to upper case. strings.EqualFold
+// would also accept other letters, such as the long s.
 func equalUpper(text, upper string) bool {
 	if len(text) != len(upper) {
 		return false

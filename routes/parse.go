@@ -2,8 +2,9 @@ package routes
 
 import "strings"
 
-// Parse returns the Route whose String is text, such as "POST /channels/{channel_id}/messages". Use it to pass Routes
-// between processes. Flags given to [New] that do not follow from the template are not part of String and are lost.
+// Parse returns the Route whose String method returns text, such as "POST /channels/{channel_id}/messages". Use it to
+// pass Routes between processes. The text does not contain flags that were passed to [New], so flags that do not follow
+// from the template are lost.
 //
 // The error is a [*PathError] that wraps [ErrMethod], [ErrTemplate] or [ErrTooLong].
 func Parse(text string) (Route, error) {

@@ -15,7 +15,7 @@ import (
 
 var catalogue = slices.Collect(routes.All())
 
-// parameter draws parameters that Compile accepts: ids, tokens, emoji, any text without slashes, and words of the
+// parameter draws values that Compile accepts: ids, tokens, emoji, other texts without slashes, and words of the
 // catalogue.
 func parameter() *rapid.Generator[string] {
 	text := rapid.String().Filter(func(s string) bool {
@@ -45,7 +45,7 @@ func word() *rapid.Generator[string] {
 	return rapid.SampledFrom(words)
 }
 
-// anyPath draws paths that resemble those of the catalogue.
+// anyPath draws paths that are similar to those of the catalogue.
 func anyPath() *rapid.Generator[string] {
 	segment := rapid.OneOf(word(), word(), parameter().Filter(func(s string) bool { return !strings.Contains(s, "%") }))
 	return rapid.Custom(func(t *rapid.T) string {
@@ -92,8 +92,8 @@ func TestMatchOfItsOwnPathChangesNothing(t *testing.T) {
 	})
 }
 
-// slowMatch is a simple version of Match that tries every template. If several match, it prefers the one that has a
-// literal at the first segment where they differ in that.
+// slowMatch is a simple version of Match that tries every template. If several templates match, it looks at the first
+// segment in which one has a literal and another a parameter, and prefers the one with the literal.
 func slowMatch(method, path string) (best routes.Route) {
 	segments := strings.Split(path[1:], "/")
 	rank := func(route routes.Route) string {
@@ -123,8 +123,8 @@ func slowMatch(method, path string) (best routes.Route) {
 func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// The path is a template with its parameters and some literals replaced by words and numbers, so that several
-		// templates may match.
+		// The path is a template in which words and numbers replace the parameters and some literals. So several templates
+		// may match the path.
 		model := rapid.SampledFrom(catalogue).Draw(t, "model")
 		segments := strings.Split(model.Template(), "/")
 		for i, segment := range segments {
@@ -139,7 +139,7 @@ func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 		require.NoError(t, err)
 		got, want := compiled.Route(), slowMatch(method, path)
 		if got.Name() == "" && !want.IsZero() {
-			// Match prefers an undocumented route, such as GET /applications/detectable, to a route with a parameter.
+			// Match prefers a literal of an undocumented route, such as GET /applications/detectable, to a parameter.
 			require.NotContains(t, got.Template(), "{value}")
 			require.NotContains(t, got.Template(), "{rest}")
 			return
@@ -151,7 +151,7 @@ func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 	})
 }
 
-// Segments must be encoded as net/url encodes them.
+// Segments must be encoded in the same way as by net/url.
 func TestPathsAreEncodedAsNetURLDoes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,27 +7,27 @@ import (
 	"unique"
 )
 
-// Route is an HTTP method with a path template, and what is known about its limits.
+// Route is an HTTP method with a path template, and with what is known about the limits of such requests.
 //
-// It is eight bytes and comparable: the same method and template always give the same Route, whether from [Match] or
-// from [New]. A template has several Routes where Discord counts its requests separately: by the age of a deleted
-// message, and for interaction tokens on webhook paths.
+// A Route has eight bytes and is comparable. [Match] and [New] return the same Route for the same method and template.
+// A template has several Routes if Discord counts the requests separately: by the age of a deleted message, and for
+// interaction tokens on webhook paths.
 //
-// The zero value is no route: its methods return empty strings, MajorNone, 0 and false.
+// The zero value is no route. Its methods return empty strings, MajorNone, 0 or false.
 type Route struct {
 	handle unique.Handle[definition]
 }
 
 // definition is the value of a Route.
 type definition struct {
-	text    string // method, space and template, in one string for String
+	text    string // method, space and template in one string, which String returns
 	space   uint8  // index of the space
 	name    string
 	family  string
 	major   MajorKind
 	flags   Flag
 	variant variant
-	hash    uint64 // hash of all other fields
+	hash    uint64 // a hash of all other fields
 }
 
 func (d *definition) method() string { return d.text[:d.space] }
@@ -55,8 +55,7 @@ const (
 // Flag is a property of a route that its template does not show.
 type Flag uint8
 
-// Flags for [New]. A property that follows from the template (such as a token after /webhooks/{id}) is set without a
-// flag.
+// Flags for [New]. Properties that follow from the template, such as a token after /webhooks/{id}, need no flag.
 const (
 	// GlobalExempt sets [Route.GlobalExempt].
 	GlobalExempt Flag = 1 << iota
@@ -66,14 +65,15 @@ const (
 	OneShot
 )
 
-// New makes a Route for an endpoint that the catalogue lacks.
+// New makes a Route for an endpoint that is not in the catalogue.
 //
-// The method may be in any case; an unknown method becomes "{method}", see [Match]. The template begins after the API
-// version, and its parameters fill whole segments: "/channels/{channel_id}/new-thing". The major parameter follows from
-// the beginning of the template. If the catalogue has the same operation, whatever its parameters are called, New
-// returns the catalogue's Route. With flags that this Route lacks, New returns a separate Route that has them too.
+// The case of the method does not matter; an unknown method becomes "{method}", see [Match]. The template begins after
+// the API version, and each parameter is a whole segment: "/channels/{channel_id}/new-thing". The major parameter
+// follows from the beginning of the template. If the catalogue has the same operation, perhaps with other names of
+// parameters, New returns the catalogue's Route. If flags has a flag that this Route does not have, New returns a
+// separate Route with all flags of both.
 //
-// [Match] does not return the new Route: it knows only the catalogue, and gives other paths a Route with placeholders.
+// [Match] knows only the catalogue: for other paths it returns a Route with placeholders.
 //
 // The error is a [*PathError] that wraps [ErrMethod], [ErrTemplate] or [ErrTooLong].
 func New(method, template string, flags ...Flag) (Route, error) {
@@ -94,7 +94,7 @@ func New(method, template string, flags ...Flag) (Route, error) {
 	return d.route(), nil
 }
 
-// define returns the definition that follows from a method, a space and a valid template.
+// define returns the definition of a Route. text is the method, a space and a valid template.
 func define(text, name string) definition {
 	d := definition{text: text, space: uint8(strings.IndexByte(text, ' ')), name: name, family: familyOf(text)}
 	d.major, d.flags = majorOf(d.template())
@@ -108,7 +108,7 @@ func (r Route) definition() definition {
 	return r.handle.Value()
 }
 
-// as returns the given variant of the route.
+// as returns a variant of the route.
 func (d definition) as(v variant) Route {
 	d.variant = v
 	return d.route()
@@ -123,18 +123,18 @@ func (r Route) Method() string {
 	return d.method()
 }
 
-// Template returns the path with its parameters in braces, "/channels/{channel_id}/messages". It has no host, no /api
-// and no version.
+// Template returns the path with the names of parameters in braces, such as "/channels/{channel_id}/messages". It has
+// no host, no /api and no version.
 func (r Route) Template() string {
 	d := r.definition()
 	return d.template()
 }
 
-// Name returns the name of the operation in Discord's published API description, "create_message", or "" if the
-// catalogue does not have it.
+// Name returns the name of the operation in Discord's published API description, such as "create_message". It returns
+// "" if the operation is not in the catalogue.
 func (r Route) Name() string { return r.definition().name }
 
-// MajorKind returns the kind of parameter that splits the route's limit.
+// MajorKind returns the kind of the route's major parameter.
 func (r Route) MajorKind() MajorKind {
 	if r.IsZero() {
 		return MajorNone
@@ -142,8 +142,8 @@ func (r Route) MajorKind() MajorKind {
 	return r.handle.Value().major
 }
 
-// Hash returns a 64-bit hash of the Route, for fast lookups. Two Routes have the same hash with a probability of 2^-64.
-// It differs between processes, and is 0 for the zero Route.
+// Hash returns a 64-bit hash of the Route, for fast look-ups. Two different Routes have the same hash with a
+// probability of 2^-64. The hash differs between processes. It is 0 for the zero Route.
 func (r Route) Hash() uint64 {
 	if r.IsZero() {
 		return 0
@@ -151,32 +151,33 @@ func (r Route) Hash() uint64 {
 	return r.handle.Value().hash
 }
 
-// GlobalExempt reports whether the route is outside the global limit of the bot. Discord's documentation exempts an
-// application's responses to interactions: the callback, the original response and follow-ups.
+// GlobalExempt reports whether the bot's global limit does not count requests to the route. According to Discord's
+// documentation, it does not count an application's responses to interactions: the callback, the original response and
+// follow-ups.
 //
-// Webhook routes with a webhook's own token are not exempt. Sent without an Authorization header, as they should be,
-// they count against the limit of the IP address; with the header, against the limit of the bot.
+// Webhook routes with a webhook's own token are not exempt. Such requests should have no Authorization header, and then
+// they count against the global limit of the IP address. With the header, they count against the limit of the bot.
 func (r Route) GlobalExempt() bool {
 	d := r.definition()
 	return d.flags&GlobalExempt != 0 || d.variant == variantInteraction
 }
 
-// TokenInPath reports whether the path contains a webhook's or an interaction's token. Such a request needs no
-// Authorization header, and its path is a secret.
+// TokenInPath reports whether the path contains the token of a webhook or an interaction. A request to such a route
+// needs no Authorization header, and its path is a secret.
 func (r Route) TokenInPath() bool { return r.definition().flags&TokenInPath != 0 }
 
-// OneShot reports whether the route is called once for each value of its major parameter, as the callback of an
-// interaction is. Its limits need not be learnt, and requests to it must never wait for each other.
+// OneShot reports whether there is only one request for each value of the route's major parameter, as for the callback
+// of an interaction. There is no limit to learn for such a route, and requests to it must never wait for each other.
 func (r Route) OneShot() bool { return r.definition().flags&OneShot != 0 }
 
-// String returns method and template, "POST /channels/{channel_id}/messages". Where a template has several Routes, the
-// variant follows in parentheses. The zero Route gives "".
+// String returns method and template, such as "POST /channels/{channel_id}/messages". A variant, such as the one for
+// young messages, follows in parentheses. The zero Route gives "".
 func (r Route) String() string {
 	if r.IsZero() {
 		return ""
 	}
 	text, suffix := r.handle.Value().text, r.handle.Value().variant.suffix()
-	if suffix == "" { // the usual case, which does not allocate
+	if suffix == "" { // the usual case, without an allocation
 		return text
 	}
 	return text + suffix

@@ -35,7 +35,7 @@ func printed(t require.TestingT, value any) string {
 	return out.String()
 }
 
-// printsNo expects that neither a compiled route nor its parts print the secret.
+// printsNo asserts that neither a compiled route nor its parts print the secret.
 func printsNo(t require.TestingT, secret string, c routes.CompiledRoute) {
 	for _, value := range []any{c, c.Major(), c.Route()} {
 		require.NotContains(t, printed(t, value), secret)
@@ -67,7 +67,7 @@ func TestPrintingShowsTheRouteAndTheIDButNotTheToken(t *testing.T) {
 		{"POST", "/webhooks/123/aW50ZXJhY3Rpb246SECRET", "POST /webhooks/123/…"},
 		{"POST", "/interactions/123/SECRET/callback", "POST /interactions/123/…/callback"},
 		{"PUT", "/webhooks/123/SECRET/new-thing/SECRET", "PUT /webhooks/123/…/{value}/{value}"},
-		{"GET", "/webhooks/SECRET/123", "GET /webhooks/{webhook_id}/…"}, // the caller has exchanged id and token
+		{"GET", "/webhooks/SECRET/123", "GET /webhooks/{webhook_id}/…"}, // the caller has swapped id and token
 		{"POST", "/proxied/webhooks/123/SECRET", "POST /{value}/{value}/{rest}"},
 		{"GET", "/channels/123/new-thing/SECRET", "GET /channels/123/{value}/{value}"},
 		{"POST", "/channels/123/messages", "POST /channels/123/messages"},
@@ -115,7 +115,7 @@ func TestNoErrorRepeatsAToken(t *testing.T) {
 	} {
 		_, err := routes.Match("POST", path)
 		all = append(all, err)
-		_, err = routes.Match(path, "POST") // the caller has exchanged the arguments
+		_, err = routes.Match(path, "POST") // the caller has swapped the arguments
 		all = append(all, err)
 		_, err = routes.New("POST", path)
 		all = append(all, err)

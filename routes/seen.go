@@ -1,8 +1,8 @@
 package routes
 
-// seen are endpoints that the published API description lacks, collected from Discord's prose documentation, from its
-// change log and from observations of client authors. They have no names, and later versions may lack them. [Match]
-// gives them templates of their own instead of templates with placeholders.
+// seen lists endpoints that are not in the published API description. They come from Discord's prose documentation,
+// from its change log, and from observations of client authors. They have no names, and later versions of this package
+// may not have them. For these endpoints, [Match] returns exact templates and not templates with placeholders.
 var seen = [...]Route{
 	other("POST", "/guilds"),
 	other("DELETE", "/guilds/{guild_id}"),

@@ -1,6 +1,6 @@
 package routes
 
-// checkTemplate returns a *PathError unless template can be compiled and matched.
+// checkTemplate returns a *PathError if a template cannot be compiled and matched.
 func checkTemplate(template string) error {
 	if len(template) > maxPath {
 		return &PathError{Offset: maxPath, Err: ErrTooLong}
@@ -22,7 +22,7 @@ func checkTemplate(template string) error {
 	return nil
 }
 
-// validSegment reports whether a segment is a literal that needs no percent-encoding, or a name in braces.
+// validSegment reports whether a segment is either a literal that needs no percent-encoding, or a valid name in braces.
 func validSegment(segment string) bool {
 	if isParameter(segment) {
 		name := segment[1:]

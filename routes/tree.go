@@ -1,18 +1,18 @@
 package routes
 
-// node is a node of a tree of paths. It has a child for every literal segment, and at most one for a parameter. The
-// trees of this package do not change after they are built.
+// node is a node of a tree of paths. It has one child for each literal segment, and at most one child for a parameter.
+// The trees of this package do not change after they are built.
 type node struct {
 	literals  map[string]*node
 	parameter *node
-	name      string            // name of that parameter, in braces
-	routes    [len(verbs)]Route // routes of the paths that end here
+	name      string            // name of the parameter, in braces
+	routes    [len(verbs)]Route // routes of the paths that end at this node, by method
 }
 
-// tree contains the paths of catalogue and seen.
+// tree has the paths of catalogue and seen.
 var tree = grow(catalogue[:], seen[:])
 
-// words contains the literal segments of the tree.
+// words has all literal segments of the tree.
 var words = tree.words()
 
 func grow(groups ...[]Route) *node {
@@ -27,7 +27,7 @@ func grow(groups ...[]Route) *node {
 	return root
 }
 
-// plant returns the node of a template below n. It creates the nodes that are missing.
+// plant returns the node for a template below n. It creates missing nodes.
 func (n *node) plant(template string) *node {
 	for rest := template; rest != ""; {
 		var segment string
@@ -53,8 +53,8 @@ func (n *node) child(segment string) *node {
 	return n.literals[segment]
 }
 
-// find returns the route of a clean path, or the zero Route. A literal wins over a parameter if it leads to a route:
-// PATCH /guilds/{guild_id}/members/@me exists, GET needs {user_id} for the same path.
+// find returns the route of a clean path, or the zero Route if there is none. A literal has precedence over a parameter
+// if it leads to a route: /guilds/{guild_id}/members/@me exists for PATCH, but GET needs {user_id}.
 func (n *node) find(path string, v verb) Route {
 	if path == "" {
 		return n.routes[v]
@@ -71,7 +71,8 @@ func (n *node) find(path string, v verb) Route {
 	return n.parameter.find(rest, v)
 }
 
-// shaped returns the route whose template differs at most in the names of parameters, or the zero Route.
+// shaped returns the route whose template is equal to a template except for the names of parameters. If there is none,
+// it returns the zero Route.
 func (n *node) shaped(template string, v verb) Route {
 	for rest := template; rest != "" && n != nil; {
 		var segment string

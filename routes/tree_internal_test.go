@@ -27,8 +27,8 @@ func TestPlainBytesAreWhatThePackageSays(t *testing.T) {
 	}
 }
 
-// Templates with the same beginning must have the same name for the parameter that follows it. Otherwise Match would
-// use one of the names at random.
+// If templates have the same beginning and then a parameter, that parameter must have the same name in all of them.
+// Otherwise Match would use one of the names at random.
 func TestParametersHaveOneNameInOnePlace(t *testing.T) {
 	t.Parallel()
 	for route := range knownRoutes() {
@@ -58,8 +58,8 @@ func TestKnownTemplatesAreValidAndDifferent(t *testing.T) {
 	}
 }
 
-// The tree must have no literal where a path has its id or token. Otherwise the token of an unknown path could become a
-// part of a template.
+// In the places of ids and tokens, the tree must have no literals. Otherwise the token of an unknown path could become
+// a part of a template.
 func TestTokensStandWhereTheTreeHasOnlyParameters(t *testing.T) {
 	t.Parallel()
 	for _, root := range []string{"webhooks", "interactions"} {

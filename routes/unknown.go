@@ -3,17 +3,17 @@ package routes
 // unknown returns the route of a clean path that the tree does not have.
 //
 // The template keeps as much of the path as possible, because endpoints with the same template share what is learnt
-// about their limit. But paths can come from strangers, and every template costs memory. Therefore:
+// about their limit. But paths can come from strangers, and every template needs memory. Therefore:
 //
-//   - as far as the tree has the path, the template has the tree's literals and parameter names;
-//   - the next segment is kept if it is any word of the tree, and becomes {id} or {value} otherwise;
+//   - as far as the path is in the tree, the template has the tree's literals and names of parameters;
+//   - the next segment is kept if it is a word anywhere in the tree; otherwise it becomes {id} or {value};
 //   - the segment after that becomes {id} or {value}, and the remainder becomes one {rest}.
 //
-// With N nodes in the tree, W words and M methods there are fewer than M·N·(1 + (W+2)·5) templates, whatever the paths:
-// less than two million. A real client sees a few dozen.
+// With N nodes in the tree, W words and M methods, there are fewer than M·N·(1 + (W+2)·5) templates: less than two
+// million.
 //
-// No token gets into a template: the segment after /webhooks/{webhook_id} and /interactions/{interaction_id} is a
-// parameter in the tree, and beyond the tree only words of the tree are copied.
+// No token can become part of a template. In the tree, the segment after /webhooks/{webhook_id} and
+// /interactions/{interaction_id} is a parameter. After the part that is in the tree, only words of the tree are copied.
 func unknown(v verb, path string) Route {
 	template := append(append(make([]byte, 0, 128), verbs[v]...), ' ')
 	rest, n := path, tree
@@ -33,7 +33,7 @@ func unknown(v verb, path string) Route {
 	return define(string(template), "").route()
 }
 
-// appendTail appends the segments that the tree does not have.
+// appendTail appends the segments that are not in the tree.
 func appendTail(template []byte, rest string) []byte {
 	if rest == "" || rest == "/" {
 		return append(template, rest...)

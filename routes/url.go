@@ -2,7 +2,8 @@ package routes
 
 import "strings"
 
-// splitURL returns the path of a URL or of a bare path, without query and fragment, and its offset in raw.
+// splitURL returns the path in raw, which is a URL or a path alone. The result has no query and no fragment. offset is
+// its position in raw.
 func splitURL(raw string) (path string, offset int, err *PathError) {
 	if raw == "" {
 		return "", 0, &PathError{Offset: -1, Err: ErrEmptyPath}
@@ -20,7 +21,7 @@ func splitURL(raw string) (path string, offset int, err *PathError) {
 	return path, offset, nil
 }
 
-// afterHost returns where the host of an http(s) URL ends.
+// afterHost returns the position at which the host of an http or https URL ends.
 func afterHost(raw string) (int, *PathError) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
@@ -44,9 +45,9 @@ func afterHost(raw string) (int, *PathError) {
 	return end, nil
 }
 
-// IsMediaHost reports whether a host, with or without a port, serves attachments, avatars and previews, such as
-// cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net. The API's limits do not apply to such
-// hosts. It does not allocate.
+// IsMediaHost reports whether a host, with or without a port, is one of those that serve Discord's attachments, avatars
+// and previews, such as cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net. The API's limits do
+// not apply to these hosts. IsMediaHost does not allocate.
 func IsMediaHost(host string) bool {
 	label, domain := discordDomain(host)
 	const images = "images-"
@@ -54,18 +55,18 @@ func IsMediaHost(host string) bool {
 		len(label) > len(images) && strings.EqualFold(label[:len(images)], images))
 }
 
-// IsAPIHost reports whether a host, with or without a port, is subject to Discord's API limits: discord.com,
-// discordapp.com, and their subdomains other than media hosts, in upper or lower case. It does not allocate.
+// IsAPIHost reports whether Discord's API limits apply to a host, with or without a port. These hosts are discord.com,
+// discordapp.com, and their subdomains, except media hosts. The case does not matter. IsAPIHost does not allocate.
 func IsAPIHost(host string) bool {
 	_, domain := discordDomain(host)
 	return domain != "" && domain != mediaDomain && !IsMediaHost(host)
 }
 
-// mediaDomain is the domain of Discord's media, which has no API.
+// mediaDomain is the domain of Discord's media. It has no API.
 const mediaDomain = "discordapp.net"
 
-// discordDomain returns the Discord domain to which a host belongs, and the label before it, if there is one. The
-// domain is empty for other hosts and for invalid ones.
+// discordDomain returns the domain of Discord to which a host belongs, and the label before the domain, if there is
+// one. For all other hosts, and for invalid ones, domain is "".
 func discordDomain(host string) (label, domain string) {
 	name, port, _ := strings.Cut(host, ":")
 	name = strings.TrimSuffix(name, ".")
@@ -100,8 +101,8 @@ func trimPrefix(path string) string {
 	}
 }
 
-// afterMount returns the rest of a clean path after the first /api/v10 or similar inside it, and whether there is one,
-// because a proxy can be mounted below a path of its own.
+// afterMount returns the rest of a clean path after the first /api with a version, such as /api/v10, inside the path.
+// found is false if there is none. A proxy may be mounted below a path of its own.
 func afterMount(path string) (rest string, found bool) {
 	const api = "/api/v"
 	for from := 0; ; {
@@ -116,7 +117,7 @@ func afterMount(path string) (rest string, found bool) {
 	}
 }
 
-// isPrefix reports whether a segment is "api" or a version, "v" and digits.
+// isPrefix reports whether a segment is "api" or a version such as "v10".
 func isPrefix(segment string) bool {
 	version, ok := strings.CutPrefix(segment, "v")
 	return segment == "api" || ok && isDigits(version)

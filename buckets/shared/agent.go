@@ -7,33 +7,33 @@ import (
 )
 
 const (
-	// longestSleep is the longest time between two calls for a bucket with waiters, because a session with an earlier
-	// place may have died.
+	// longestSleep is the longest time between two calls for a bucket with waiting requests. It is bounded because the
+	// session that should make the next call may have died.
 	longestSleep = 1500 * time.Millisecond
-	// shortestSleep is the shortest time before a call for an expected change.
+	// shortestSleep is the shortest time between setting the timer and the next call.
 	shortestSleep = time.Millisecond
-	// courtesy is how long the session with the second place in the queue waits for the session with the first place to
-	// make the next call. The sessions behind them make no call, because one call serves all.
+	// courtesy is how long the second session in the queue waits for the first session to make the next call. The other
+	// sessions in the queue make no call, because one call serves all sessions.
 	courtesy = 250 * time.Millisecond
 	// firstRetry is the pause after the first failed call. The pause doubles with every failure, up to longestRetry.
 	firstRetry   = 20 * time.Millisecond
 	longestRetry = time.Second
-	// firstLook is the pause before a session asks again for a bucket that is lent to another session, if no message
-	// says that it was returned. The pause doubles with every call, up to longestLook.
+	// firstLook is the pause before a session asks again for a bucket that is lent to another session, if no message says
+	// that the bucket was returned. The pause doubles with every call, up to longestLook.
 	firstLook   = 25 * time.Millisecond
 	longestLook = 250 * time.Millisecond
-	// longestUntold is the longest time for which an outcome that says nothing new waits for the next call.
+	// longestUntold is the longest time for which an outcome that says nothing new stays unreported.
 	longestUntold = 200 * time.Millisecond
 )
 
-// say starts a call with all news, unless one is in progress. b.mu must be held.
+// say starts a call that reports all news to the server, unless a call is in progress. b.mu must be held.
 func (b *bucket) say(now time.Duration) {
 	b.due = true
 	b.activate()
 	if b.calling || b.loan != nil || b.failing > 0 && b.timer != nil {
 		return
 	}
-	if away, _ := b.session.away(); away { // the news is sent when the server is back
+	if away, _ := b.session.away(); away { // the news is reported when the server is available again
 		if b.queued() > 0 {
 			b.goAlone(now)
 		}
@@ -46,13 +46,13 @@ func (b *bucket) say(now time.Duration) {
 	b.calling = b.session.spawn(b.converse)
 }
 
-// converse makes calls until there is no more news.
+// converse makes calls until there is no news to report.
 func (b *bucket) converse() {
 	for b.speak() {
 		b.notify()
 		b.mu.Lock()
 		pause := b.contest.pause()
-		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // the other sessions need this news soon
+		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // other sessions need this news soon
 			pause = 0
 		}
 		b.mu.Unlock()
@@ -117,8 +117,8 @@ func (b *bucket) speak() (more bool) {
 	return true
 }
 
-// settle waits until the server has all outcomes and the returned loan that are known now. It gives up when no call is
-// in progress and no failed call is about to be repeated.
+// settle waits until the outcomes and the returned loan that are known now have been reported to the server. It gives
+// up if no call is in progress and no failed call is about to be repeated.
 func (b *bucket) settle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ func (b *bucket) settle() {
 	}
 }
 
-// sayRest sends the remaining news when the session ends, and repeats calls that fail.
+// sayRest reports the remaining news when the session ends. It repeats calls that fail.
 func (b *bucket) sayRest() {
 	s := b.session
 	for pause := firstRetry; ; pause *= 2 {
@@ -159,7 +159,7 @@ func (b *bucket) sayRest() {
 	}
 }
 
-// notify calls changed, which is a function of the caller, so no lock may be held.
+// notify calls changed, which is the manager's function. No lock may be held.
 func (b *bucket) notify() {
 	b.mu.Lock()
 	changed := b.changed
@@ -172,7 +172,7 @@ func (b *bucket) notify() {
 	}
 }
 
-// failed records that a call failed, and sets the timer of the next one. b.mu must be held.
+// failed records that a call failed, and sets the timer of the next call. b.mu must be held.
 func (b *bucket) failed(q *turn, err error) {
 	now := b.session.now()
 	b.due, b.asks, b.failedTo = true, true, b.session.agents.next.Load()
@@ -214,7 +214,7 @@ func (b *bucket) rest(now time.Duration) {
 		if courteous, calls := k.courtesy(b.session.id); ok && calls {
 			at = min(at, next+now-engine+courteous)
 		}
-		// The window may wait for an outcome that only a dead session could report.
+		// Perhaps the window waits for an outcome that only a dead session could report.
 		if _, dead := k.silent(engine, b.session.id); dead > 0 && !ok {
 			at = min(at, now+dead-engine+shortestSleep)
 		}
@@ -252,14 +252,14 @@ func (b *bucket) want(w *want) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l := b.loan; l != nil && l.state != nil && l.state.version.String() != w.lent {
-		return // that loan has ended already
+		return // the loan that the other session needs has ended already
 	}
 	b.wantedBy[w.session] = struct{}{}
 	now := b.session.now()
 	switch {
 	case b.loan != nil:
 		b.endSoon(now)
-	case b.returned != nil: // return the loan now instead of with the next tick
+	case b.returned != nil: // report the return now instead of with the next tick
 		b.say(now)
 	case w.at > b.session.engineTime(b.knownAt): // the server may have gone back; the next call corrects that
 		b.asks = true
@@ -267,7 +267,7 @@ func (b *bucket) want(w *want) {
 	}
 }
 
-// endSoon lets the manager's next call end the loan, and asks the manager for that call. b.mu must be held.
+// endSoon records that the loan has to end, and notifies the manager, whose next call ends the loan. b.mu must be held.
 func (b *bucket) endSoon(now time.Duration) {
 	if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
 		b.session.meter.count(&b.session.meter.counted.LoansRecalled)

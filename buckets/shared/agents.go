@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// agents are the buckets of a session, and the data that keeps the session alive for them.
+// agents holds the buckets of a session, and what is needed to keep the session alive for them.
 type agents struct {
-	next    atomic.Uint64 // latest number of a request or call
-	beating chan struct{} // holds one element while a beat is in progress
+	next    atomic.Uint64 // latest number that was given to a request or a call
+	beating chan struct{} // holds one element while a beat (a periodic call) is in progress
 
-	mu     sync.Mutex // taken after the mutex of a bucket
+	mu     sync.Mutex // locked after the mutex of a bucket
 	byName map[string]*bucket
-	active map[*bucket]struct{} // busy buckets, for which the session stays alive
+	active map[*bucket]struct{} // busy buckets: the session stays alive for them
 	stop   func()               // stops the ticks; nil if there are none
 	saw    time.Duration        // start of the latest call that succeeded
 	read   time.Duration        // when the session last asked which of its loans other sessions need
-	naps   int                  // number of suspensions of this process that aliveUntil has taken into account
-	lease  time.Duration        // until when the server knows the session to be alive, by the server's clock
+	naps   int                  // number of suspensions of this process that aliveUntil has handled
+	lease  time.Duration        // end of the time for which the server stores the session as alive, by the server's clock
 	since  time.Duration        // start of the first call after the session may last have counted as dead
-	needs  map[string]*needs    // loans that this session needs, by the sessions that have them
+	needs  map[string]*needs    // loans that this session needs, by the session that has the loan
 	long   map[string]struct{}  // sessions whose keys would live too long, because the server's clock was set back
 }
 
@@ -73,18 +73,18 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw records a successful call in an era. lives reports whether the other sessions count this session as alive after
-// the call.
+// saw records a successful call in an era. lives reports whether the call has also renewed the value that shows that
+// the session is alive.
 func (s *session) saw(era int64, r *reply, lives bool) {
 	now, lifetime, lost := s.now(), s.lifetime(), s.entered(era, r)
 	if era != s.eraNumber() {
 		return // a later call was answered first
 	}
 	s.agents.mu.Lock()
-	// In the last case of this condition, a later call was answered first.
+	// The last part of the condition is true if a later call was answered first.
 	if lost || now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime {
 		s.agents.since = r.sent
-		if lost { // permits and loans granted until now are void
+		if lost { // all permits and loans that were granted before are void
 			s.agents.since, s.agents.lease = now, 0
 		}
 	}
@@ -98,10 +98,11 @@ func (s *session) saw(era int64, r *reply, lives bool) {
 }
 
 // believedTime is how long after the start of a call all other sessions certainly count this session as alive. It is
-// shorter than sessionTime because their clocks may run faster.
+// shorter than sessionTime, because the clocks of the other sessions may run faster.
 const believedTime = sessionTime * 9 / 10
 
-// aliveUntil returns until when all other sessions count this session as alive even if no other call succeeds.
+// aliveUntil returns the time until which all other sessions count this session as alive even if no further call
+// succeeds.
 func (s *session) aliveUntil() time.Duration {
 	naps := s.awake()
 	s.agents.mu.Lock()
@@ -112,8 +113,8 @@ func (s *session) aliveUntil() time.Duration {
 	return s.agents.saw + believedTime
 }
 
-// believedUntil returns aliveUntil, or 0 if the session may have counted as dead at some time since from. In that case
-// permits and loans granted at from may have been given to another session.
+// believedUntil returns aliveUntil, or 0 if other sessions may have counted this session as dead at some time after
+// from. In that case permits and loans that this session got at from may belong to another session.
 func (s *session) believedUntil(from time.Duration) time.Duration {
 	alive := s.aliveUntil()
 	s.agents.mu.Lock()
@@ -124,7 +125,8 @@ func (s *session) believedUntil(from time.Duration) time.Duration {
 	return alive
 }
 
-// aliveSince returns the start of the first call after the latest time in which the session may have counted as dead.
+// aliveSince returns the start of the first call after the latest time at which other sessions may have counted this
+// session as dead.
 func (s *session) aliveSince() time.Duration {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -166,8 +168,8 @@ func (s *session) forgetIdle(b *bucket) {
 	}
 }
 
-// settle waits for all busy buckets whose names begin with begin, until the server has their outcomes and returned
-// loans.
+// settle waits until the outcomes and the returned loans of all busy buckets whose names begin with begin have been
+// reported to the server.
 func (s *session) settle(begin string) {
 	for _, b := range s.allAgents() {
 		if strings.HasPrefix(b.name, begin) {
@@ -176,11 +178,12 @@ func (s *session) settle(begin string) {
 	}
 }
 
-// tickAgents runs once a second, and ends requests and loans that have lasted too long. It sends a beat while there are
-// loans: calls of buckets also keep the session alive, but only a beat's reply says which loans other sessions need.
-// While requests are in flight, it sends a beat after a second without a call, so that the session can report them in
-// time after a loss; otherwise after two seconds. Without a Subscriber, it also sends a beat every three seconds,
-// because the server may have gone back to a state in which the session has loans of which the session does not know.
+// tickAgents runs once a second. It ends requests and loans that have lasted too long, and sends a beat if one is
+// needed. While there are loans, it sends a beat every time: calls for buckets also keep the session alive, but only
+// the reply to a beat says which loans other sessions need. While requests are in flight, it sends a beat after a
+// second without a call, so that the session notices a loss early enough to report these requests. Otherwise it sends a
+// beat after two seconds without a call. Without a Subscriber, it also sends a beat every three seconds: if the server
+// has gone back to an older state, that state may contain loans of which this session does not know.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans, pause := s.now(), false, 2*beatPeriod
@@ -200,8 +203,8 @@ func (s *session) tickAgents() {
 	}
 }
 
-// tick ends requests and loans that have lasted too long. It reports whether the bucket is lent to this session, and
-// whether requests are in flight.
+// tick ends requests and loans that have lasted too long. lent reports whether the bucket is lent to this session, and
+// flying whether requests are in flight or outcomes have to be reported.
 func (b *bucket) tick(away bool) (lent, flying bool) {
 	now := b.session.now()
 	b.mu.Lock()
@@ -210,7 +213,7 @@ func (b *bucket) tick(away bool) (lent, flying bool) {
 			b.end(p, outcome{at: now})
 		}
 	}
-	// Let the manager check whether requests have waited too long, or let it end a loan that has expired.
+	// The manager has to check whether requests have waited too long, or to end a loan that has expired.
 	news := away && b.queued() > 0 || b.loan != nil && (b.loan.offered || b.loanUntil() <= now)
 	if b.returned != nil && !away {
 		b.say(now)

@@ -17,7 +17,7 @@ func (b *bucket) take(q *turn, r *reply) error {
 		for i, session := range q.silent {
 			switch lives := b.session.lives(session, r.values[1+i]); {
 			case lives == 0 && b.known != nil && b.known.version.String() != shown:
-				b.asks, b.due = true, true // a newer state came by message, so the session may be alive again
+				b.asks, b.due = true, true // a message has brought a newer state, so the session may be alive again
 			case lives == 0:
 				b.dead, b.due = append(b.dead, session), true
 			default:
@@ -31,11 +31,11 @@ func (b *bucket) take(q *turn, r *reply) error {
 	switch {
 	case main.Replaced:
 		b.delivered(q)
-		// A message may have brought a newer state already.
+		// A message may have brought an even newer state before the reply arrived.
 		if k := b.known; k == nil || k.version.life != q.next.version.life || k.version.number < q.next.version.number {
 			b.learn(q.next, q.kept, now)
 		}
-		if len(q.granted) > 0 && b.queued() > 0 && !q.next.waits(b.session.id) { // this call did not list all waiters
+		if len(q.granted) > 0 && b.queued() > 0 && !q.next.waits(b.session.id) { // the call did not report all waiters
 			b.due = true
 		}
 		if q.lends {
@@ -71,7 +71,7 @@ func (b *bucket) lent(q *turn, r *reply) {
 		said = b.session.heardWants(q, b.name, r.values[2])
 	}
 	lives := b.session.lives(q.owner, r.values[1])
-	if lives == 0 { // the next call takes the bucket over
+	if lives == 0 { // the session with the loan is dead; the next call takes the bucket over
 		return
 	}
 	if b.looks++; !said {
@@ -83,7 +83,7 @@ func (b *bucket) lent(q *turn, r *reply) {
 	}
 }
 
-// vouch records in a state how long sessions are known to have been alive.
+// vouch records in a state the latest times at which its sessions are known to have been alive.
 func (b *bucket) vouch(s *state) {
 	for i, m := range s.members {
 		if at, ok := b.vouched[m.session]; ok {
@@ -92,7 +92,7 @@ func (b *bucket) vouch(s *state) {
 	}
 }
 
-// delivered removes the news that a call has brought to the server. b.mu must be held.
+// delivered removes the news that a call has reported to the server. b.mu must be held.
 func (b *bucket) delivered(q *turn) {
 	b.unsure, b.asks, b.looks = nil, false, 0
 	b.recalls = nil
@@ -109,7 +109,8 @@ func (b *bucket) delivered(q *turn) {
 	}
 }
 
-// read records a state other than the one that a call expected; s is nil if the server has none. b.mu must be held.
+// read records a state that differs from the one that a call expected. s is nil if the server has no state. b.mu must
+// be held.
 func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 	b.due, b.asks = true, false
 	now := r.received
@@ -119,11 +120,11 @@ func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 	b.unsure = nil
 	if k := b.known; k != nil && k.version.life != 0 && b.returned == nil && !b.outdated(now) &&
 		(s == nil || s.version.life != k.version.life || s.version.number < k.version.number) {
-		if k.version != call.expected { // a message with a newer state came before the reply
+		if k.version != call.expected { // a message with a newer state arrived before the reply
 			return
 		}
 		b.remember()
-		if s != nil && s.version.life == k.version.life { // no process writes an older state
+		if s != nil && s.version.life == k.version.life { // no process writes an older state, so the server went back
 			b.session.endEra()
 		} else {
 			b.session.lost()
@@ -134,10 +135,10 @@ func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 		kept = ""
 	}
 	number := b.session.eraNumber()
-	// A time in the future shows that the server's clock was set back before this session began.
+	// If a time in the state is in the future, the server's clock was set back before this session began.
 	if s.era == number && s.latest() > b.session.engineLatest(now)+clockStep {
 		b.session.endEra()
-		s.era = 0 // lets restart hold the bucket, because the times in the state are by another clock
+		s.era = 0 // so that restart holds the bucket: the times in the state are by another clock
 	}
 	s.restart(number, b.session.engineTime(now))
 	b.learn(s, kept, now)
@@ -146,13 +147,13 @@ func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 // learn records the server's current state, and the permits that it grants to this session. b.mu must be held.
 func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	b.known, b.kept, b.knownAt, b.dead = s, kept, now, nil
-	if n := len(s.members); n >= b.mates || now-b.matesAt > memberMemory { // the server may have lost members
+	if n := len(s.members); n >= b.mates || now-b.matesAt > memberMemory { // members may be missing after a loss
 		b.mates, b.matesAt = n, now
 	}
-	rest := s.window.Period() // restart uses the whole period for a state of an earlier era
+	rest := s.window.Period() // for a state of an earlier era, restart uses the whole period
 	if at, ok := b.session.engineTimeOf(s.era, now); ok {
 		rest = s.window.Reset() - at
-		if period := s.window.Period(); period > 0 { // the server's clock may have been set back since
+		if period := s.window.Period(); period > 0 { // the server's clock may have been set back
 			rest = min(rest, period)
 		}
 	}

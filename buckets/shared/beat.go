@@ -2,7 +2,7 @@ package shared
 
 import "context"
 
-// beat reports that the session is alive. If another beat is in progress, it does nothing.
+// beat calls the server to show that the session is alive. If another beat is in progress, it does nothing.
 func (s *session) beat(ctx context.Context) {
 	select {
 	case s.agents.beating <- struct{}{}:
@@ -16,7 +16,7 @@ func (s *session) beat(ctx context.Context) {
 	<-s.agents.beating
 }
 
-// introduce sends a beat if the server's clock is not known, because calls of buckets need the clock.
+// introduce sends a beat if the server's clock is not known, because calls for buckets need to know the clock.
 func (s *session) introduce() error {
 	s.awake()
 	if s.knowsEngine() {
@@ -30,7 +30,7 @@ func (s *session) introduce() error {
 	return s.sendBeat(s.context)
 }
 
-// sendBeat reports that the session is alive, and asks which of its loans other sessions need.
+// sendBeat shows the server that the session is alive, and asks which loans of this session other sessions need.
 func (s *session) sendBeat(ctx context.Context) error {
 	r, err := s.exchangeIn(ctx, "beat", s.eraNumber(), Step{Key: s.store.keys.wants(s.id)})
 	if err != nil || r.anew {

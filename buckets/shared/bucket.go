@@ -10,15 +10,15 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// bucket is one bucket as its session knows it, with the news for the server. It makes one call at a time, which
-// carries all the news; news that arises meanwhile goes into the next call.
+// bucket is what a session knows of one bucket, and the news that it has for the server. It makes one call at a time,
+// which reports all news. News that arises during a call is reported by the next call.
 //
-//	shared  all processes decide together, by the state on the server. The manager's window only observes
-//	lent    this process decides alone, by the manager's window, until the loan ends
+//	shared  all processes decide together, by the state on the server. The manager's window only records
+//	lent    this process has a loan: it decides alone, by the manager's window, until the loan ends
 //
-// The manager's lock guards its window, so only the manager's calls of this bucket's methods touch the window. A loan
-// on offer therefore begins with the manager's next call, and an expired loan ends when the manager next asks whether a
-// request may leave.
+// The manager's lock guards the manager's window, so the bucket uses the window only while the manager calls one of the
+// bucket's methods. Therefore a loan that the server grants is first on offer, and begins with the manager's next call.
+// An expired loan ends when the manager next asks whether a request may leave.
 type bucket struct {
 	session *session
 	name    string
@@ -26,30 +26,30 @@ type bucket struct {
 
 	mu      sync.Mutex
 	window  *ratelimits.Window
-	blank   ratelimits.Window // initial state: unknown, or new with a declared limit
-	late    lateness          // lateness of other buckets with the same hash
+	blank   ratelimits.Window // a new window; a declared limit is set in it
+	late    lateness          // how late other buckets with the same hash open
 	changed func()
 	closed  bool
 
-	waiting int       // requests of the manager that have not left, including granted ones
+	waiting int       // number of the manager's requests that have not left, including granted ones
 	waiters []waiter  // the earliest waiting requests without a permit, in order of arrival
-	spare   []waiter  // memory for the next waiters
+	spare   []waiter  // storage for the next value of waiters
 	granted []waiter  // granted requests that have not left; they come before all waiters
 	permits []*permit // of requests in flight
 	ended   []outcome // outcomes that the server does not know yet, oldest first
 
 	// More news for the server.
 	returned *returned
-	hold     time.Duration // end of a hold that the server does not know yet; 0 if there is no such hold
+	hold     time.Duration // end of a hold that the server does not know yet, 0 if there is no such hold
 	class    ratelimits.Class
 
-	known    *state // latest known state; nil if none is known
-	kept     string // the known state, as the server stores it
+	known    *state // latest known state, nil if none is known
+	kept     string // the known state in the form in which the server stores it
 	knownAt  time.Duration
 	unsure   *turn                    // the latest call, while it is not known whether it took effect
-	loan     *loan                    // nil while the bucket is shared
+	loan     *loan                    // nil if the bucket is not lent to this process
 	wantedBy map[string]struct{}      // sessions that need the loan
-	recalls  *recollection            // the window that was known before the server lost the state
+	recalls  *recollection            // what was known before the server lost the state
 	vouched  map[string]time.Duration // when sessions were last known to be alive
 	dead     []string                 // sessions that the latest call found dead; empty once a newer state is known
 	err      error                    // why the last call failed; nil during an outage
@@ -57,29 +57,29 @@ type bucket struct {
 
 	active   bool          // whether the session counts the bucket as busy
 	calling  bool          // whether converse runs
-	over     sync.Cond     // signalled when a call has ended or no failed call will be repeated
-	due      bool          // whether a call is needed, to report news or to load the state
-	asks     bool          // whether the call is needed even without news
+	over     sync.Cond     // signalled when a call has ended, and when the timer was stopped
+	due      bool          // whether a call is needed
+	asks     bool          // whether the call is needed even if there is no news to report
 	failing  int           // failed calls in a row
-	tellAt   time.Duration // when a call reports the outcomes that say nothing new
+	tellAt   time.Duration // when a call has to report the outcomes that say nothing new
 	contest  contest
-	looks    int           // calls in a row that found the bucket lent to another session
+	looks    int           // number of calls in a row that found the bucket lent to another session
 	lookedAt time.Duration // end of the latest of these calls
-	lentTill time.Duration // until when the session with the loan counts as alive unless it makes a call
-	failedTo uint64        // the latest number of a request or call when a call last failed
+	lentTill time.Duration // when the session with the loan will count as dead unless it makes a call
+	failedTo uint64        // the latest number of a request or a call at the time when a call last failed
 	timer    clockwork.Timer
 
-	knownUntil time.Duration // end of the known window, by our clock
-	toldPeriod time.Duration // longest period that the states of lent and returned loans have had
+	knownUntil time.Duration // end of the known state's window, by our clock
+	toldPeriod time.Duration // longest period in the states of all loans so far, when they began and when they ended
 
-	mates   int // largest recent number of sessions that use the bucket, including this one
+	mates   int // largest number of sessions in the recent states of the bucket
 	matesAt time.Duration
 }
 
 var _ Bucket = (*bucket)(nil)
 
-// Bucket returns the bucket with the key. A closed bucket that still has news for the server is used again: its news is
-// sent first.
+// Bucket returns the bucket with the key. If a closed bucket with that key still has news for the server, Bucket
+// returns that bucket, and the news is reported first.
 func (s *session) Bucket(key Key, window *ratelimits.Window, changed func()) Bucket {
 	k := s.store.keys
 	name := k.bucket(key)
@@ -123,16 +123,16 @@ func latenessOf(w *ratelimits.Window) (l lateness) {
 	return l
 }
 
-// expect passes the lateness to a window if it is known.
+// expect passes the lateness to a window if the lateness is known.
 func (l lateness) expect(now time.Duration, w *ratelimits.Window) {
 	if l.known && l != latenessOf(w) {
 		w.ExpectLate(now, l.by)
 	}
 }
 
-// enter begins a call of the manager. It begins a loan that is on offer. While the bucket is shared, it passes the
-// known lateness to the manager's window, because the manager uses it for other buckets with the same hash. b.mu must
-// be held.
+// enter is called first by each method that the manager calls. If a loan is on offer, enter begins it. If the bucket is
+// shared, enter passes the lateness of the known state to the manager's window, because the manager applies the
+// lateness to other buckets with the same hash. b.mu must be held.
 func (b *bucket) enter(now time.Duration) {
 	switch {
 	case b.loan != nil && b.loan.offered:
@@ -268,7 +268,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-// Predict returns the least wait of one more request, without the unknown rest of an outage.
+// Predict implements Bucket. The prediction does not include the time until an outage ends, which is not known.
 func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -278,13 +278,14 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	}
 	f.Certain = b.answered(ahead)
 	b.outdate()
-	// The server has charged the granted requests already, although they have not left. They do not delay other
+	// The server has already charged the granted requests, although they have not left. So they do not delay other
 	// requests.
 	if b.known != nil && ahead >= len(b.granted) {
 		w := &b.known.window
 		engine := b.session.engineTime(now)
 		ahead -= len(b.granted)
-		// Count requests of other processes only if the known state is recent: otherwise they may have left since.
+		// Count the waiting requests of other processes only if the known state is recent. They may have left since an older
+		// state was written.
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime {
 			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}
@@ -302,14 +303,14 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	return f
 }
 
-// answered reports whether the server has answered, or a call has failed, for a request with ahead requests of this
-// process before it.
+// answered reports whether the server is known to have the place of the request that has ahead requests of this process
+// before it, or a call has failed since that request arrived.
 func (b *bucket) answered(ahead int) bool {
 	i := ahead - len(b.granted)
 	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)
 }
 
-// heldUntil returns the end of the hold by the known state, in our time; now if there is none.
+// heldUntil returns the end of the hold in the known state, by our clock. If there is no hold, it returns now.
 func (b *bucket) heldUntil(now time.Duration) time.Duration {
 	b.outdate()
 	if b.known == nil {
@@ -318,11 +319,11 @@ func (b *bucket) heldUntil(now time.Duration) time.Duration {
 	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 
-// errorMemory is how long after an error no request causes another call. By then an operator may have removed the
-// cause.
+// errorMemory is how long after an error the bucket rejects requests without another call. After that time, an operator
+// may have removed the cause of the error.
 const errorMemory = time.Second
 
-// Err returns why the bucket grants no permits, nil if requests may wait for them.
+// Err returns why the bucket grants no permits, nil if requests may wait for permits.
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -335,7 +336,8 @@ func (b *bucket) Err() error {
 	return b.session.refusalErr()
 }
 
-// Close ends the use of the bucket, and its loan. The session removes the bucket once the server has all its news.
+// Close ends the use of the bucket and the bucket's loan. The session removes the bucket once all news of the bucket
+// has been reported.
 func (b *bucket) Close() {
 	now := b.session.now()
 	b.mu.Lock()
@@ -346,7 +348,8 @@ func (b *bucket) Close() {
 	b.close(now)
 }
 
-// abandon is Close when the session ends. It must not touch the manager's window, so a loan ends with the session.
+// abandon does what Close does, when the session ends. It does not return a loan that has begun, because for that it
+// would have to use the manager's window. Such a loan ends with the session.
 func (b *bucket) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -355,7 +358,7 @@ func (b *bucket) abandon() {
 	}
 }
 
-// close ends the use of a bucket that is not lent. b.mu must be held.
+// close ends the use of a bucket whose loan has not begun or has ended. b.mu must be held.
 func (b *bucket) close(now time.Duration) {
 	b.closed = true
 	if b.loan != nil { // still on offer

@@ -32,19 +32,20 @@ func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 			u.join(1)
 			pass(2 * ms)
 		}
-		require.Equal(t, []string{"a", "a", "a", "a"}, order, "the window has room for four")
+		require.Equal(t, []string{"a", "a", "a", "a"}, order, "the window must allow four requests")
 		for range 4 {
 			a.answer(headers(5, 0, 900*ms, 1000))
 		}
 		pass(1100 * ms)
-		require.Equal(t, []string{"b"}, order[4:], "one request goes first at the first opening")
+		require.Equal(t, []string{"b"}, order[4:], "one request must be sent first when the bucket opens")
 		b.answer(headers(5, 4, time.Second, 2000))
 		pass(10 * ms)
-		assert.ElementsMatch(t, []string{"b", "b", "a", "b", "a"}, order[4:], "the first five that waited")
+		assert.ElementsMatch(t, []string{"b", "b", "a", "b", "a"}, order[4:], "the first five to arrive")
 	})
 }
 
-// Only one request of all processes must go first. Its response decides how many of 25 others follow.
+// Of all processes together, only one request must be sent at first. Its response decides how many of 25 other requests
+// follow.
 func TestOneRequestFindsTheLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		response ratelimits.Response
@@ -86,7 +87,8 @@ func TestRequestThatWasNotSentReturnsItsPermit(t *testing.T) {
 	})
 }
 
-// A request may come back to the head of the queue, as after a 429. Its earlier arrival must count in all processes.
+// A request may return to the head of the queue, for example after a 429. Its place must be that of its first arrival,
+// in all processes.
 func TestRequestWithAnEarlierArrivalIsFirstInAllProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -99,7 +101,7 @@ func TestRequestWithAnEarlierArrivalIsFirstInAllProcesses(t *testing.T) {
 			a.answer(headers(5, 0, 900*ms, 1000))
 		}
 		pass(1100 * ms)
-		require.Equal(t, 5+1, a.leaves(), "one request goes first at the first opening")
+		require.Equal(t, 5+1, a.leaves(), "one request must be sent first when the bucket opens")
 		require.Zero(t, b.leaves())
 		a.answer(headers(5, 4, time.Second, 2000))
 		pass(10 * ms)
@@ -132,9 +134,9 @@ func TestPermitThatIsNotUsedReturns(t *testing.T) {
 		pass(16 * time.Second)
 		b.join(5)
 		pass(10 * ms)
-		require.False(t, a.may(), "half of the lease is over")
+		require.False(t, a.may(), "the permit is void after half of the lease")
 		pass(10 * ms)
-		assert.True(t, a.may(), "the request is at the head of the queue again")
+		assert.True(t, a.may(), "the request must be at the head of the queue again")
 		assert.Equal(t, 1, b.leaves())
 	})
 }
@@ -148,15 +150,15 @@ func TestForecastCountsRequestsOfOtherProcesses(t *testing.T) {
 		pass(10 * ms)
 		a.join(1)
 		pass(10 * ms)
-		for ahead := range 2 { // 12 or 13 requests are ahead: they need the rest of this window, and two more windows
+		for ahead := range 2 { // the 12 or 13 requests before it need the rest of this window, and two more windows
 			assert.InDelta(t, 2960*ms, a.forecast(ahead).Wait, float64(50*ms))
 		}
 		assert.InDelta(t, 960*ms, b.forecast(0).Wait, float64(60*ms))
 	})
 }
 
-// Process a does not hear that the requests of process b have left. After a while it must no longer count them in its
-// forecast.
+// Process a does not learn that the requests of process b have left. After a while a must no longer count these
+// requests in its forecasts.
 func TestForecastForgetsRequestsOfOtherProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -178,7 +180,7 @@ func TestForecastForgetsRequestsOfOtherProcesses(t *testing.T) {
 	})
 }
 
-// The place in the queue must depend on the arrival, however long the call takes that reports it.
+// The place of a request in the queue must depend on its arrival, even if the call that reports the request is slow.
 func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.usedUp(900 * ms)
@@ -190,9 +192,9 @@ func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 		w.server.Decide(nil)
 		a.join(1) // the next call reports this request, and overtakes the slow call
 		pass(4 * ms)
-		b.join(7) // before the slow call arrives
+		b.join(7) // still before the slow call reaches the server
 		pass(1050 * ms)
-		require.Equal(t, before+1, a.leaves(), "one request goes first at the first opening")
+		require.Equal(t, before+1, a.leaves(), "one request must be sent first when the bucket opens")
 		require.Zero(t, b.leaves())
 		a.answer(headers(5, 4, time.Second, 2000))
 		pass(10 * ms)
@@ -200,8 +202,8 @@ func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	})
 }
 
-// A permit is for the request that waits first when the permit is used, not for the one that waited first when it was
-// granted.
+// A permit must be used by the request that is first when the permit is used, not by the request that was first when
+// the permit was granted.
 func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -216,7 +218,7 @@ func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 		a.mu.Unlock()
 		pass(10 * ms)
 		assert.True(t, a.may())
-		assert.Equal(t, calls, w.server.Calls()["swap"], "this concerns no other process")
+		assert.Equal(t, calls, w.server.Calls()["swap"], "other processes need not learn of this")
 		a.leave(1)
 		b.join(4)
 		pass(10 * ms)
@@ -224,13 +226,13 @@ func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 	})
 }
 
-// A bucket of five has one request of process a in it. A call of process a is lost or late. Then process b sends as
-// many requests as it can. The bucket must count each request that was sent exactly once.
+// A bucket of five requests contains one request of process a. A call of process a is lost or late. Then process b
+// sends as many requests as it can. Each request that was sent must be charged exactly once.
 func TestLostAndLateCallsChangeNoCharge(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate memoryengine.Fate
 		do   func(a *user)
-		a, b int // requests sent in the end
+		a, b int // number of requests that each process has sent in the end
 	}{
 		"lost reply to a grant": {memoryengine.Fate{LostReply: true}, func(a *user) { a.join(2) }, 3, 2},
 		"lost reply to a grant for requests that leave": {memoryengine.Fate{LostReply: true}, func(a *user) {
@@ -243,7 +245,7 @@ func TestLostAndLateCallsChangeNoCharge(t *testing.T) {
 			pass(100 * ms)
 			a.leave(1)
 			pass(2400 * ms)
-		}, 1, 5}, // the window is over
+		}, 1, 5}, // after the window has ended
 		"lost call of an adopted request": {memoryengine.Fate{Lost: true}, (*user).adopt, 1, 3},
 	} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
@@ -271,7 +273,7 @@ func TestLostReportIsRepeated(t *testing.T) {
 		pass(1300 * ms)
 		assert.Equal(t, 4, b.leaves())
 		pass(200 * ms)
-		assert.Equal(t, 5, b.leaves(), "the window ends 2 s after the response, not after its report")
+		assert.Equal(t, 5, b.leaves(), "the window must end 2 s after the response, not 2 s after its report")
 	})
 }
 
@@ -282,7 +284,7 @@ func TestRequestWithoutOutcomeEndsWithItsLease(t *testing.T) {
 		pass(4500 * ms)
 		require.Zero(t, b.leaves())
 		pass(1500 * ms)
-		assert.True(t, b.served(1), "the next request finds the limit")
+		assert.True(t, b.served(1), "the next request must discover the limit")
 		assert.Equal(t, 1, a.leaves())
 	})
 }
@@ -290,12 +292,12 @@ func TestRequestWithoutOutcomeEndsWithItsLease(t *testing.T) {
 func TestProcessWithoutNewsMakesNoCalls(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.contested()
-		pass(40 * time.Second) // the lease of the request in flight is over
+		pass(40 * time.Second) // until the lease of the request in flight has ended
 		calls := w.server.Total()
 		pass(time.Minute)
 		assert.Equal(t, calls, w.server.Total())
 		b := w.process().use(someKey)
-		b.bucket.Hold(w.now(), ms/2, 0) // this hold is over before the process knows the server's clock
+		b.bucket.Hold(w.now(), ms/2, 0) // this hold ends before the process knows the server's clock
 		pass(5 * time.Second)
 		require.Greater(t, w.server.Total(), calls)
 		calls = w.server.Total()
@@ -306,11 +308,11 @@ func TestProcessWithoutNewsMakesNoCalls(t *testing.T) {
 		require.Greater(t, w.server.Total(), calls)
 		calls = w.server.Total()
 		pass(50 * time.Second)
-		assert.Equal(t, calls, w.server.Total(), "the server knows the hold")
+		assert.Equal(t, calls, w.server.Total(), "the server knows the hold, so no more calls are needed")
 	})
 }
 
-// Each of 100,000 waiting requests costs little time: only the first ones are read when another request arrives.
+// With 100,000 waiting requests, an arrival must cost little time, because only the first arrivals are read.
 func TestManyWaitingRequestsDoNotSlowDownAnArrival(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
@@ -327,7 +329,7 @@ func TestManyWaitingRequestsDoNotSlowDownAnArrival(t *testing.T) {
 	})
 }
 
-// A call has a bounded size although 5000 requests leave at the same time.
+// The size of a call must be bounded even if 5000 waiting requests are cancelled at the same time.
 func TestCallHasABoundedSize(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -337,12 +339,12 @@ func TestCallHasABoundedSize(t *testing.T) {
 		pass(100 * ms)
 		a.leave(5000)
 		pass(100 * ms)
-		assert.Less(t, a.link.largest(), 2000, "bytes of the values of a call")
+		assert.Less(t, a.link.largest(), 2000, "size of the values in the largest call, in bytes")
 		assert.True(t, b.served(4))
 	})
 }
 
-// A key contains the id of a major parameter, but no token and no authorization.
+// A key may contain the id of a major parameter, but must contain no token and no authorization.
 func TestKeysContainNoSecrets(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
@@ -355,14 +357,14 @@ func TestKeysContainNoSecrets(t *testing.T) {
 	})
 }
 
-// refusal returns a 429 of a class.
+// refusal returns a 429 of the given class.
 func refusal(class ratelimits.Class, wait time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: wait}
 }
 
 func TestAfterA429OneRequestGoesFirst(t *testing.T) {
 	for class, follow := range map[ratelimits.Class]int{
-		ratelimits.ClassUser: 4, ratelimits.ClassShared: 1, // shared: as many as were sent before
+		ratelimits.ClassUser: 4, ratelimits.ClassShared: 1, // ClassShared: as many as were sent before the 429
 	} {
 		eachWorld(t, class.String(), func(t *testing.T, w *world) {
 			a, b := w.limited()
@@ -423,8 +425,8 @@ func TestHoldAppliesToAllProcessesAndIsOnlyExtended(t *testing.T) {
 	})
 }
 
-// A request has a permit, but still waits for the global limit, when another process learns of a hold. The hold must
-// apply to that request, too.
+// A request has a permit, but waits for the global limit. Then another process learns of a hold. The hold must apply to
+// that request, too.
 func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -442,8 +444,8 @@ func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 	})
 }
 
-// Each of several 429s in a row makes the hold longer. A permit from before the 429s is used after them, and the
-// request succeeds. The hold of the next 429 must be short again.
+// Each of several 429s in a row makes the hold longer. After the 429s a request uses a permit from before them, and
+// succeeds. The hold of the next 429 must be short again.
 func TestHoldsBecomeShortAgainAfterASuccessWithAnOldPermit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -468,12 +470,12 @@ func TestHoldsBecomeShortAgainAfterASuccessWithAnOldPermit(t *testing.T) {
 		refused()
 		a.join(1)
 		pass(time.Second)
-		assert.Equal(t, 3, a.leaves(), "the hold is short")
+		assert.Equal(t, 3, a.leaves(), "the hold must be short")
 	})
 }
 
-// A manager reads the clock once before several calls, and the session's clock goes on meanwhile. A granted request
-// must still be allowed to leave at the time that the manager has read.
+// A manager reads the clock once for several calls of methods, so the session's clock may be ahead of that time. A
+// granted request must be allowed to leave at the time that the manager has read.
 func TestAGrantedRequestMayLeaveAtTheTimeThatTheManagerHasRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
@@ -504,7 +506,7 @@ func TestLoanBringsAndReturnsAHold(t *testing.T) {
 	})
 }
 
-// No hold and no response may hold a bucket for longer than a day.
+// Neither a hold nor a response may hold a bucket for more than a day.
 func TestNoHoldLastsLongerThanADay(t *testing.T) {
 	respond := func(r ratelimits.Response) func(a *user) {
 		return func(a *user) {

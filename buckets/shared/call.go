@@ -14,16 +14,16 @@ var errTooLate = errors.New("shared: the call reached the server after its timeo
 
 type reply struct {
 	values         []Loaded // results of the caller's steps; none if anew
-	anew           bool     // the call's era is over
+	anew           bool     // the era of the call is over
 	sent, received time.Duration
 	engine         time.Duration // when the call was carried out, by the server's clock
 }
 
-// exchange makes a call that also shows that the session is alive. The call has an effect only in the given era. It
-// blocks for the call timeout at most; call it only from a goroutine started by spawn.
+// exchange makes a call that also shows that the session is alive. The call has an effect only in the given era.
+// exchange blocks for the call timeout at most, so it may be called only from a goroutine that spawn has started.
 //
-// During an outage exchange fails at once. Callers need not repeat calls to detect the end of an outage: the method
-// probe calls the server, and the method watch reports when the server is back.
+// During an outage exchange fails at once. Callers need not repeat calls to detect the end of the outage: the method
+// probe makes such calls, and the method watch reports when the outage has ended.
 func (s *session) exchange(purpose string, era int64, steps ...Step) (reply, error) {
 	if err := s.outageErr(); err != nil {
 		return reply{}, err
@@ -31,7 +31,7 @@ func (s *session) exchange(purpose string, era int64, steps ...Step) (reply, err
 	return s.exchangeIn(s.context, purpose, era, steps...)
 }
 
-// exchangeIn does the same as the method exchange, without the check for a known outage.
+// exchangeIn does the same as exchange, but calls the server even during a known outage.
 func (s *session) exchangeIn(ctx context.Context, purpose string, era int64, steps ...Step) (r reply, err error) {
 	call := &Call{Purpose: purpose}
 	lease := s.liveIn(era, call)
@@ -54,7 +54,7 @@ func (s *session) exchangeIn(ctx context.Context, purpose string, era int64, ste
 	return r, nil
 }
 
-// try makes a call, and records its duration, the server's clock, and the start or the end of an outage.
+// try makes a call. It records the duration of the call, the server's clock, and the start or the end of an outage.
 func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	if err := s.endedErr(); err != nil {
 		return r, err
@@ -67,7 +67,7 @@ func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	tells := s.tells(call)
 	if tells && s.knowsEngine() {
 		s.mu.Lock()
-		if !s.era.over { // otherwise engine may be the clock of another era
+		if !s.era.over { // otherwise s.engine may be the clock of another era
 			call.NotAfter = s.engine.earliest(r.sent + timeout)
 		}
 		s.mu.Unlock()
@@ -85,18 +85,19 @@ func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	return r, nil
 }
 
-// tells reports whether a call shows that the server is available. A call with the key of WithAddress does not show
-// this, because its key is in another slot than all other keys, perhaps on another node with another clock.
+// tells reports whether a call shows that the server is available. A call with the key of WithAddress does not show it,
+// because that key is in another slot than all other keys, so perhaps on another node with another clock.
 func (s *session) tells(call *Call) bool {
 	return strings.HasPrefix(call.Steps[0].Key, s.store.keys.prefix)
 }
 
-// came records that a call succeeded. If the server's clock was set since the last call, came sends a beat.
+// came records that a call succeeded. If the server's clock was set since the last call, came sends a beat (a call that
+// shows that the session is alive).
 func (s *session) came(r reply, tells bool) {
 	if !tells {
 		return
 	}
-	s.awake() // first, because after a suspension of this process the server's clock would seem to have been set
+	s.awake() // first, because otherwise a suspension of this process would look like a step of the server's clock
 	if s.tellClock(&r) {
 		s.spawn(func() { s.beat(s.context) })
 	}
@@ -106,16 +107,16 @@ func (s *session) came(r reply, tells bool) {
 // returning is how long other sessions may take to notice the end of an outage and to report the buckets that they use.
 func (s *session) returning() time.Duration { return beatPeriod + s.store.options.callTimeout }
 
-// spare delays the time from which other sessions can count as dead, because after an outage or a loss every session
-// has to call the server first. It grants such a delay at most once in sessionTime, so that dead sessions are still
-// found if the server fails again and again. s.mu must be held.
+// spare prevents other sessions from counting as dead for a while, because after an outage or a loss every session
+// needs time to call the server. It does so at most once in sessionTime, so that dead sessions are found even if the
+// server fails again and again. s.mu must be held.
 func (s *session) spare(now time.Duration) {
 	if now >= s.spared+sessionTime || s.spared == 0 {
 		s.spared = now + s.returning()
 	}
 }
 
-// answered records that the server is available, and reports the end of an outage.
+// answered records that the server is available. If an outage has ended, answered reports that.
 func (s *session) answered() {
 	s.mu.Lock()
 	since := s.outage.since
@@ -131,7 +132,7 @@ func (s *session) answered() {
 	}
 }
 
-// failed records that a call failed, and returns the error for its caller. It reports the start of an outage.
+// failed records that a call failed, and returns the error for the caller. If an outage has begun, failed reports that.
 func (s *session) failed(r reply, err error, tells bool) error {
 	if wrong := (*KeyError)(nil); errors.As(err, &wrong) {
 		if tells {
@@ -141,7 +142,7 @@ func (s *session) failed(r reply, err error, tells bool) error {
 		return wrong
 	}
 	if errors.Is(err, errReply) {
-		return err // the server answers, but not as our script does
+		return err // the server is available, although its reply is malformed
 	}
 	if errors.Is(err, ErrClosed) {
 		s.end(err)
@@ -167,14 +168,14 @@ func (s *session) failed(r reply, err error, tells bool) error {
 	return err
 }
 
-// wrongKey returns the error for a key with a foreign value, and logs it.
+// wrongKey logs that a key has a foreign value, and returns the error for it.
 func (s *session) wrongKey(key, problem string) error {
 	err := &KeyError{Key: key, Problem: problem}
 	s.warnKey(err)
 	return err
 }
 
-// end records that no call can succeed any more, because the client of the server was closed.
+// end records that no further call can succeed, because the client of the server was closed.
 func (s *session) end(err error) {
 	s.mu.Lock()
 	first := s.ended == nil
@@ -188,14 +189,14 @@ func (s *session) end(err error) {
 	}
 }
 
-// endedErr returns why no call can succeed any more, nil if calls can succeed.
+// endedErr returns why no further call can succeed, nil if calls can succeed.
 func (s *session) endedErr() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended
 }
 
-// refusalErr returns the error for all requests that need the server, nil if these requests may wait.
+// refusalErr returns the error with which all requests that need the server fail, nil if these requests may wait.
 func (s *session) refusalErr() error {
 	if err := s.endedErr(); err != nil {
 		return err
@@ -206,7 +207,7 @@ func (s *session) refusalErr() error {
 	return nil
 }
 
-// probe calls the server until it is back.
+// probe calls the server again and again until the server is available.
 func (s *session) probe() {
 	for pause := firstProbe; ; pause = min(2*pause, longestProbe) {
 		select {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cell is a value on the server that sessions replace one after the other, as one session knows it. The value is its
-// version followed by JSON. The caller must lock it.
+// cell is what a session knows of a value on the server that all sessions can replace. The value consists of its
+// version and JSON. The caller of the methods must hold a lock that guards the cell.
 type cell struct {
 	key   string
 	value string // the latest known value, "" if none is known
@@ -26,8 +26,8 @@ func (c *cell) replace(content any, life time.Duration) Step {
 	return Step{Key: c.key, Version: versionOf(c.value), Value: value, Life: life}
 }
 
-// took records the result of a step. It returns false if the step should have replaced the value but another session
-// was faster.
+// took records the result of a step. It returns false if the step should have replaced the value but did not, because
+// another session was faster.
 func (c *cell) took(step *Step, result Loaded) bool {
 	if c.value = result.Value; result.Replaced {
 		c.value = step.Value
@@ -35,10 +35,10 @@ func (c *cell) took(step *Step, result Loaded) bool {
 	return result.Replaced || step.Value == ""
 }
 
-// errContent means that a value is not what this version of Ratelight stores.
+// errContent means that a value was not stored by this version of Ratelight.
 var errContent = errors.New("does not hold a value of this version of Ratelight")
 
-// content decodes a value into v. If value is empty, it leaves v as it is.
+// content decodes a value into v. If the value is empty, v does not change.
 func content(value string, v any) error {
 	if value == "" {
 		return nil
@@ -51,8 +51,8 @@ func content(value string, v any) error {
 	return nil
 }
 
-// content decodes the value of a cell into v. If the value is foreign, it logs and returns a KeyError, and forgets the
-// value, so that no step replaces the foreign value.
+// content decodes the value of a cell into v. If the value is foreign, content logs and returns a KeyError. It also
+// removes the value from the cell, so that no step replaces the foreign value on the server.
 func (s *session) content(c *cell, v any) error {
 	if err := content(c.value, v); err != nil {
 		c.value = ""
@@ -61,13 +61,13 @@ func (s *session) content(c *cell, v any) error {
 	return nil
 }
 
-// exchange is the method of a session that makes a call: either exchange or lastCall.
+// exchange is a method of a session that makes a call: exchange or lastCall.
 type exchange func(purpose string, era int64, steps ...Step) (reply, error)
 
-// mostLastCalls bounds how often a closing session tries to report one thing when other sessions are faster.
+// mostLastCalls bounds how often a closing session tries to replace a value if other sessions are faster.
 const mostLastCalls = 10
 
-// speakLast makes the last calls about one thing. speak makes one call, and returns 0 if another call has to follow.
+// speakLast makes the last calls for one value. speak makes one call, and returns 0 if another call has to follow.
 func (s *session) speakLast(speak func(exchange) time.Duration) {
 	for range mostLastCalls {
 		if speak(s.lastCall) != 0 {

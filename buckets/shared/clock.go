@@ -2,37 +2,37 @@ package shared
 
 import "time"
 
-// clockMemory is how long a reading of the server's clock is precise enough. Clocks drift by a millisecond at most in
-// that time.
+// clockMemory is how long a measurement of the server's clock is precise enough. In that time clocks drift by a
+// millisecond at most.
 const clockMemory = 10 * time.Second
 
 // stepSlack is the largest deviation of the server's clock that does not count as a step.
 const stepSlack = 250 * time.Millisecond
 
-// engineClock estimates the server's clock from replies: the server read it between the start and the end of the call.
-// The server's times are since 1970, ours since the origin.
+// engineClock estimates the server's clock from the time in each reply, which the server read between the start and the
+// end of the call. The server's times are since 1970, ours since the session's origin.
 type engineClock struct {
 	known     bool
 	low, high time.Duration // bounds of the server's time minus ours
 	at        time.Duration // end of the latest call
-	set       time.Duration // when a step of either clock was last noticed; calls that started earlier are ignored
+	set       time.Duration // when a step of a clock was last noticed; earlier calls are ignored
 }
 
-// tell records that the server's clock showed engine, in whole microseconds, at some time between start and end. It
-// reports whether the clock was set since the last call.
+// tell records that at some time between start and end the server's clock showed engine, in whole microseconds. It
+// reports whether the server's clock was set since the last call.
 func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 	if start < c.set {
 		return false
 	}
 	low, high := engine-end, engine+time.Microsecond-start
-	// Earlier bounds widen by 1 in 1000, far more than clocks drift.
+	// The earlier bounds are widened by a thousandth of the time since the last call, which is far more than clocks drift.
 	drift := max(end-c.at, 0) / 1000
 	before, after := c.low-drift, c.high+drift
 	if c.known {
 		c.low, c.high = before, after
 	}
 	apart := c.known && (low > after || high < before)
-	// If only our clock stood still, the server's clock cannot be behind, because it went on.
+	// If known is false, perhaps only our clock stood still. The server's clock went on, so if it is behind, it was set.
 	stepped = c.known && low > after+stepSlack || c.at > 0 && high < before-stepSlack
 	if !c.known || apart {
 		c.low, c.high, c.set = low, high, end

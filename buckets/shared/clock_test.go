@@ -20,12 +20,12 @@ func TestWindowKeepsItsLengthWhenTheClockIsSetBack(t *testing.T) {
 		pass(900 * ms)
 		require.True(t, b.served(0), "the window must not be shorter")
 		pass(1200 * ms)
-		assert.True(t, b.served(1), "the window must not be longer; one request goes first, as after each loss")
+		assert.True(t, b.served(1), "the window must not be longer; then one request is sent first")
 	})
 }
 
-// The clock was set, and another process has ended the era because of that. So a window must not end early for a
-// process that has not seen the clock before it was set.
+// Another process has noticed that the server's clock was set, and has ended the era. A window must then not end early
+// for a process that has never seen the earlier clock.
 func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, b := w.usedUp(8 * time.Second)
@@ -41,8 +41,8 @@ func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 	})
 }
 
-// All processes die, the server's clock is set back, and a new process starts. For a moment it knows states with times
-// by the earlier clock. Even so it must not predict a long wait.
+// All processes die, the server's clock is set back, and a new process starts. At first the new process reads states
+// with times by the earlier clock. Even then it must not predict a long wait.
 func TestNewProcessAfterTheClockWasSetBackPredictsNoLongWait(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -60,8 +60,8 @@ func TestNewProcessAfterTheClockWasSetBackPredictsNoLongWait(t *testing.T) {
 	})
 }
 
-// The server's clock is set back while a process has a loan. The loan that the process returns must contain no times by
-// the earlier clock, because these would look like another step.
+// The server's clock is set back while a process has a loan. The returned state must contain no times by the earlier
+// clock, because these would look like another step of the clock.
 func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -78,7 +78,7 @@ func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 	})
 }
 
-// A fail-over to a machine with nearly the same clock must count neither as a loss nor as a step of the clock.
+// A fail-over to a machine whose clock differs only little must count neither as a loss nor as a step of the clock.
 func TestSmallStepOfTheClockIsNoLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -91,7 +91,7 @@ func TestSmallStepOfTheClockIsNoLoss(t *testing.T) {
 	})
 }
 
-// sleeper is the clock of a process that was suspended: its wall clock is ahead of its monotonic clock.
+// sleeper is the clock of a process that was suspended: the wall clock is ahead of the monotonic clock.
 type sleeper struct {
 	clockwork.Clock
 	asleep *time.Duration
@@ -102,12 +102,12 @@ func (s sleeper) Now() time.Time {
 	return s.Clock.Now().Add(*s.asleep)
 }
 
-// sleepy returns a process whose clock was suspended for the given time.
+// sleepy returns a process that was suspended for the given time. A test can change that time.
 func (w *world) sleepy(asleep *time.Duration) *process {
 	return w.join(w.server, sleeper{realClock, asleep})
 }
 
-// five returns the state of an unused bucket of five in a second.
+// five returns the state of an unused bucket of five requests a second.
 func (w *world) five() ratelimits.State { return ratelimits.State{Limit: 5, Period: time.Second} }
 
 func TestLoanAndPartAreVoidAfterASuspension(t *testing.T) {
@@ -156,7 +156,7 @@ func TestPermitIsVoidAfterASuspension(t *testing.T) {
 	})
 }
 
-// A loan that is returned after a suspension must keep its charges, but for one period at most.
+// If a loan is returned after a suspension, its requests must stay charged, but for one period at most.
 func TestLoanThatIsReturnedAfterASuspensionKeepsItsCharges(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)
@@ -178,7 +178,7 @@ func TestLoanThatIsReturnedAfterASuspensionKeepsItsCharges(t *testing.T) {
 	})
 }
 
-// A process reads a response after a suspension, before it knows the server's clock again. The window must not end
+// After a suspension, a process reads a response before it knows the server's clock again. The window must not end
 // early because of that.
 func TestLoanThatASuspensionEndsReportsNoTimes(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -191,7 +191,7 @@ func TestLoanThatASuspensionEndsReportsNoTimes(t *testing.T) {
 		require.True(t, ok)
 		pass(100 * ms)
 		asleep = 4 * time.Second
-		w.step(asleep) // as the process sees it, the server's clock jumped ahead
+		w.step(asleep) // for the suspended process, the server's clock has jumped ahead
 		a.bucket.Report(w.now(), permit, headers(1, 0, 8*time.Second, 1000))
 		a.lent = false
 		a.tell()

@@ -53,12 +53,12 @@ func TestClosedSessionHasNoPlacesAndLoans(t *testing.T) {
 		otherLent.join(1)
 		pass(1200 * ms)
 		assert.Equal(t, 1, other.leaves())
-		pass(10 * time.Second) // the closed manager has reported neither its requests nor the window's period
+		pass(10 * time.Second) // the longest period, because the closed session has not reported its window
 		assert.True(t, otherLent.served(1))
 	})
 }
 
-// Close must end within a second, also with many loans and whatever the server does.
+// Close must return within a second, even with many loans and whatever the server does.
 func TestCloseTakesASecondAtMost(t *testing.T) {
 	for name, breaks := range map[string]func(w *world){
 		"frozen": func(w *world) { w.server.SetFrozen(true) },

@@ -17,7 +17,7 @@ import (
 // quiet discards the warnings that tests cause.
 var quiet = buckets.WithLogger(slog.New(slog.DiscardHandler))
 
-// managerOn returns a running manager that shares limits on an engine.
+// managerOn returns a started manager that shares limits through an engine.
 func managerOn(t *testing.T, engine shared.Engine, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	store, err := shared.New(engine, shared.WithLease(10*time.Minute)) // some cases are slow
@@ -36,7 +36,7 @@ func memory(t *testing.T) server {
 	return m
 }
 
-// A manager that shares limits must behave like one that does not.
+// A manager that shares limits must behave like a manager that does not.
 func TestSharingManagerConforms(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -59,8 +59,8 @@ func TestSharingManagerConforms(t *testing.T) {
 	}
 }
 
-// Three managers, each of which gets every third request, must behave like one manager, except for the tests that are
-// left out.
+// Three managers, each of which gets every third request, must together behave like one manager. The test leaves out
+// some cases.
 func TestSeveralManagersConformTogether(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -73,16 +73,14 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		return conformance.NewSeveral(managers...)
 	},
 		limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
-		// A part of the global limit moves to another manager in a second, not at once.
+		// It takes a second until a part of the global limit has moved to another manager.
 		limitertest.WithGlobalLimit(0),
-		// Requests that wait for a route's discovery join the queue of its bucket manager by manager.
+		// Requests that wait for the discovery of a route's bucket join the bucket's queue manager by manager.
 		limitertest.Without(limitertest.Order),
-		// Managers do not share limits on fields and refusals of the edge. Requests are ordered within one manager
-		// only.
+		// Managers do not share limits on fields or refusals by the edge. Requests are ordered only within each manager.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
-		// Only responses that arrive in time show the shared state whether a bucket refills one place at a time.
+		// Managers report responses late, so it takes longer to learn that a bucket refills one request at a time.
 		limitertest.Without(limitertest.SlowRefill),
-		// A manager learns with its next calls, not at once, what the other managers know of buckets, holds, hashes and
-		// the queue.
+		// Managers learn from each other only with their next calls about buckets, holds, hashes and the queue.
 		limitertest.Without(limitertest.OneMind))
 }

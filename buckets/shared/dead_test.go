@@ -40,7 +40,7 @@ func TestDeadProcessThatFindsTheLimitCostsASessionTime(t *testing.T) {
 	})
 }
 
-// A permit must be void when its process counts as dead, and stay void when the process is back.
+// A permit must be void when its process counts as dead, and must stay void when the process is alive again.
 func TestPermitIsVoidWhenItsProcessCountsAsDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -54,7 +54,7 @@ func TestPermitIsVoidWhenItsProcessCountsAsDead(t *testing.T) {
 		assert.False(t, a.may())
 		a.link.kill(false)
 		pass(100 * ms)
-		assert.False(t, a.may(), "another process may have the permit")
+		assert.False(t, a.may(), "another process may have the permit now")
 		pass(3 * time.Second)
 		assert.True(t, a.mayOrOwns(), "the process must ask for another permit")
 	})
@@ -69,9 +69,9 @@ func TestLoanOfADeadProcessEnds(t *testing.T) {
 		assert.Zero(t, b.leaves())
 		assert.False(t, b.lent)
 		assert.Less(t, a.until(), w.now(), "the holder must stop before another process starts")
-		pass(10200 * ms) // no process knows the window's period
+		pass(10200 * ms) // the longest period, because no process knows the window's period
 		require.True(t, b.leaves() == 1 || b.lent)
-		// The holder comes back and returns its loan.
+		// The holder makes calls again, and returns its loan.
 		if b.leaves() == 1 {
 			b.answer(headers(5, 2, time.Second, 5000))
 		}
@@ -81,7 +81,8 @@ func TestLoanOfADeadProcessEnds(t *testing.T) {
 	})
 }
 
-// A holder of a loan counts as dead for a moment between two of its beats. Its loan must end.
+// The holder of a loan counts as dead for a moment between two of its beats (calls that show that it is alive). The
+// loan must end.
 func TestLoanDoesNotOutliveItsHoldersLife(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
@@ -89,11 +90,11 @@ func TestLoanDoesNotOutliveItsHoldersLife(t *testing.T) {
 		a.join(1)
 		pass(500 * ms)
 		require.True(t, a.lent)
-		other.join(1) // half way between two beats: the session counts as alive until 3.5 s
+		other.join(1) // this call is half way between two beats, so the session counts as alive until 3.5 s
 		pass(10 * ms)
 		p.link.kill(true)
 		pass(3050 * ms)
-		b.join(1) // takes the bucket over
+		b.join(1) // process b takes the bucket over
 		pass(100 * ms)
 		p.link.kill(false)
 		pass(300 * ms)
@@ -103,8 +104,8 @@ func TestLoanDoesNotOutliveItsHoldersLife(t *testing.T) {
 	})
 }
 
-// A response shows the holder of a loan that the period is longer than was known. The other processes must learn the
-// longer period even if the holder dies.
+// The holder of a loan learns from a response that the period is longer than was known. The other processes must learn
+// the longer period even if the holder dies.
 func TestLongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -127,14 +128,15 @@ func TestLongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 		pass(5 * time.Second)
 		b.join(1)
 		for w.now()-learnt < 29*time.Second {
-			require.False(t, b.mayOrOwns(), "it may send after %v", w.now()-learnt)
+			require.False(t, b.mayOrOwns(), "may send after %v", w.now()-learnt)
 			require.Zero(t, b.leaves(), "sent after %v", w.now()-learnt)
 			pass(500 * ms)
 		}
 	})
 }
 
-// The last call of a session must shorten the session's own life, not that of another session that holds a loan.
+// The last call of a session must shorten the time for which this session counts as alive. It must not shorten that
+// time for another session, which has a loan.
 func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
@@ -145,7 +147,7 @@ func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 		p.link.kill(true) // for less time than the session counts as alive
 		b.join(1)
 		pass(50 * ms)
-		b.bucket.Hold(w.now(), time.Second, 0) // which the last call reports
+		b.bucket.Hold(w.now(), time.Second, 0) // the last call reports this hold
 		q.session.Close()
 		pass(1300 * ms)
 		c.join(1)
@@ -156,8 +158,8 @@ func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 	})
 }
 
-// Thirty processes wait for a bucket of one request a second. Most of them make no calls, so the others have to ask
-// whether they are alive, but must do so only once in three seconds.
+// In thirty processes requests wait for a bucket of one request a second. Most of these processes make no calls, so the
+// other processes have to ask whether they are alive. They must do so only once in three seconds.
 func TestManyWaitingProcessesAskSeldomWhetherTheOthersAreAlive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var all []*user
@@ -186,7 +188,7 @@ func TestManyWaitingProcessesAskSeldomWhetherTheOthersAreAlive(t *testing.T) {
 	})
 }
 
-// holder returns users of n buckets that are lent to one process.
+// holder returns users of n buckets in one process. All of the buckets are lent to that process.
 func (w *world) holder(n int) (all []*user) {
 	p := w.process()
 	for i := range n {
@@ -221,30 +223,30 @@ func TestProcessThatWaitsForADeadHolderMakesFewCalls(t *testing.T) {
 		}
 		pass(2900 * ms)
 		assert.LessOrEqual(t, w.server.Total()-before, 17*n+3, "calls after 0, 25, 75, 175, 375 ms and so on")
-		pass(10200 * ms) // no process knows the window's period
+		pass(10200 * ms) // the longest period, because no process knows the window's period
 		for _, u := range waiting {
 			require.True(t, u.served(1))
 		}
 	})
 }
 
-// holderIsCutOff returns users of one bucket in two processes. It is lent to the first process, which has just lost its
-// connection.
+// holderIsCutOff returns users of one bucket in two processes. The bucket is lent to the first process, which has just
+// lost its connection.
 func (w *world) holderIsCutOff() (holder, other *user) {
 	holder, other = w.lent()
 	holder.link.kill(true)
 	return holder, other
 }
 
-// Process b finds that process a is dead, and stops needing its loan. When b needs the bucket again, a has come back
-// and has a new loan. Process b must ask for that loan and not take it.
+// Process b finds that process a is dead, but no longer needs a's loan. When b needs the bucket again, a is alive again
+// and has a new loan. Process b must ask for that loan and must not take it.
 func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.holderIsCutOff()
 		pass(4 * time.Second)
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{After: 100 * ms} })
 		b.join(1)
-		for b.link.called() < 3 { // for the time, for the bucket, and whether the holder is alive
+		for b.link.called() < 3 { // calls 1 and 2 load the time and the bucket, call 3 asks whether the holder is alive
 			pass(ms)
 		}
 		b.leave(1)
@@ -261,8 +263,8 @@ func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	})
 }
 
-// Process b asks whether process a is alive. Process a has a new loan before b has the reply that a is dead. Process b
-// must not take the new loan.
+// Process b asks whether process a is alive. The reply says that a is dead, but when it arrives, a has a new loan.
+// Process b must not take the new loan.
 func TestNewLoanOfAProcessThatCountedAsDeadIsNotTaken(t *testing.T) {
 	for offset := time.Duration(0); offset < 1200*ms; offset += 50 * ms {
 		inWorld(t, func(w *world) {
@@ -272,7 +274,7 @@ func TestNewLoanOfAProcessThatCountedAsDeadIsNotTaken(t *testing.T) {
 			a.join(1)
 			pass(100*ms + offset)
 			w.server.Decide(func(purpose string) memoryengine.Fate {
-				if b.link.called() == 3 { // whether the holder is alive
+				if b.link.called() == 3 { // this call asks whether the holder is alive
 					return memoryengine.Fate{Before: ms / 2, After: 400 * ms}
 				}
 				return near(purpose)
@@ -290,8 +292,8 @@ func TestNewLoanOfAProcessThatCountedAsDeadIsNotTaken(t *testing.T) {
 	}
 }
 
-// After an outage, process b is back before the bucket's holder, which alone knows the limit. Process b must not take
-// the holder for dead.
+// After an outage, process b makes calls again earlier than the process with the loan (the holder), which alone knows
+// the limit. Process b must not conclude that the holder is dead.
 func TestHolderThatComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.holderIsCutOff()
@@ -304,7 +306,7 @@ func TestHolderThatComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
 		a.link.kill(false)
 		a.giveBack(ratelimits.State{Limit: 5, Used: 4, Period: time.Second})
 		pass(2 * time.Second)
-		assert.Equal(t, 1, b.leaves(), "process b waits for the longest period instead of the known one")
+		assert.Equal(t, 1, b.leaves(), "process b must not wait for the longest possible period")
 	})
 }
 
@@ -322,8 +324,8 @@ func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a dead process has the bucket and the limit is not known. A process that
-// knows the limit must wait for one period of that limit, not for the longest period.
+// The server goes back to a state in which a dead process has the bucket's loan and the limit is not known. A process
+// that knows the limit must wait for the period of that limit, not for the longest possible period.
 func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()

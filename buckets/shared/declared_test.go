@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// declares returns a user of a window with a declared limit.
+// declares returns a user of a bucket with a declared limit.
 func (p *process) declares(limit int, period time.Duration) *user {
 	u := &user{process: p}
 	u.window.Declare(limit, period)
@@ -21,7 +21,7 @@ func (p *process) declares(limit int, period time.Duration) *user {
 	return u
 }
 
-// answers ends all requests in flight with a success.
+// answers reports a success for each request in flight.
 func (u *user) answers() {
 	for u.inFlight() > 0 {
 		u.answer(ratelimits.Response{Status: 200})
@@ -29,7 +29,7 @@ func (u *user) answers() {
 	pass(10 * ms)
 }
 
-// gone removes all waiting requests, because these would cause calls all the time.
+// gone removes all waiting requests, because they would cause calls all the time.
 func gone(all ...*user) {
 	for _, u := range all {
 		u.mu.Lock()
@@ -40,8 +40,8 @@ func gone(all ...*user) {
 	pass(10 * ms)
 }
 
-// A declared limit is known from the first request on, so all processes together must send as many requests at once as
-// it allows, and no more in any period.
+// A declared limit is known from the first request on. So all processes together must send at once as many requests as
+// the limit allows, and must not exceed the limit in any period.
 func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{20 * time.Second, 10 * time.Minute, 24 * time.Hour} {
@@ -64,7 +64,7 @@ func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	}
 }
 
-// A 429 says nothing about a declared limit, so the loan of such a limit must not end because of a 429.
+// A 429 says nothing about a declared limit, so it must not end the loan of such a limit.
 func TestLoanOfADeclaredLimitOutlivesA429(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -84,12 +84,12 @@ func TestLoanOfADeclaredLimitOutlivesA429(t *testing.T) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		assert.True(t, u.bucket.Predict(u.now(), 0).Own)
-		assert.Equal(t, 5, u.window.Remaining(u.now()), "refused requests do not count")
+		assert.Equal(t, 5, u.window.Remaining(u.now()), "a request that got a 429 must not count")
 	})
 }
 
-// A process with a loan does not notice that the server has lost the limit, so the limit may be lent to a second
-// process. The first loan must end within a minute.
+// A process with a loan does not notice that the server has lost the key of the limit, so the limit may be lent to a
+// second process. The first loan must end within a minute.
 func TestDeclaredLimitThatIsLentTwiceIsOverrunForAMinuteAtMost(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -103,8 +103,8 @@ func TestDeclaredLimitThatIsLentTwiceIsOverrunForAMinuteAtMost(t *testing.T) {
 	})
 }
 
-// After a loss, the requests that living processes know must stay charged. It must be possible to use the other permits
-// soon, although the period is a day.
+// After a loss, the requests that living processes know must stay charged. The other permits must be available soon,
+// although the period is a day.
 func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world){
@@ -140,7 +140,7 @@ func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 				pass(24*time.Hour - time.Since(since) - 5*time.Second)
 				a.join(9)
 				pass(3 * time.Second)
-				assert.LessOrEqual(t, a.leaves()+b.leaves(), 8, "only the first three are a period old")
+				assert.LessOrEqual(t, a.leaves()+b.leaves(), 8, "only the first three requests are a period old")
 				pass(time.Minute)
 				assert.GreaterOrEqual(t, a.leaves()+b.leaves(), 8)
 			})
@@ -148,7 +148,8 @@ func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	}
 }
 
-// A dead process's requests in flight must count for a period, even if no process uses the bucket meanwhile.
+// The requests in flight of a dead process must count for a whole period, even if no process uses the bucket in that
+// time.
 func TestRequestsOfADeadProcessCountForAPeriod(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -166,10 +167,11 @@ func TestRequestsOfADeadProcessCountForAPeriod(t *testing.T) {
 	})
 }
 
-// During an outage a process must keep to the declared limit, or to its share of the limit, depending on the policy.
+// During an outage a process must send nothing, or keep to its share of the declared limit or to the whole limit,
+// depending on the policy.
 func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[shared.Outage][2]int{ // how many requests are sent at once, and after a period
+	for policy, want := range map[shared.Outage][2]int{ // total of requests sent at once, and after a period
 		shared.OutageWait: {0, 0}, shared.OutageShare: {0, 2}, shared.OutageFull: {4, 8},
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -206,7 +208,7 @@ func TestDeclaredLimitThatIsFirstUsedDuringAnOutage(t *testing.T) {
 	})
 }
 
-// sendsAll sends as many requests as the loan allows, and returns how many.
+// sendsAll sends as many requests as the loan allows, and returns their number.
 func (u *user) sendsAll() (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -2,21 +2,21 @@ package shared
 
 import "time"
 
-// demandMemory is how long a reported number of waiters counts without another report. While requests wait, the manager
-// reports with every free slot, at least every two seconds.
+// demandMemory is how long a reported number of waiting requests counts without another report. While requests wait,
+// the manager reports the number for each request that leaves, and at least every two seconds.
 const demandMemory = 3 * time.Second
 
-// demand measures how many requests of a global limit are needed in a second: the requests that leave and those that
-// wait. All times are arguments. The caller must lock it.
+// demand measures how many requests a second a process needs from a global limit: the requests that leave and the
+// requests that wait. The caller of the methods must hold a lock that guards the demand.
 type demand struct {
 	second        time.Duration // start of the current second
 	count, before int           // requests that left in the current second and in the previous one
-	waiting       int
+	waiting       int           // requests that waited at the latest report
 	last          time.Duration // time of the latest report of waiting
-	told          int           // the demand last reported to the server
+	told          int           // the demand that was last reported to the server
 }
 
-// take records how many requests wait and how many leave.
+// take records how many requests wait now and how many leave now.
 func (d *demand) take(now time.Duration, waiting, leaving int) {
 	d.roll(now)
 	d.count += leaving
@@ -32,8 +32,8 @@ func (d *demand) roll(now time.Duration) {
 	}
 }
 
-// need returns the demand in requests a second: the requests that left in the last second, and those that wait. It
-// assumes that the requests of the previous second left evenly.
+// need returns the demand in requests a second: the requests that left in the last second, and the requests that wait.
+// It assumes that the requests that left in the previous second were spread evenly.
 func (d *demand) need(now time.Duration) int {
 	d.roll(now)
 	waiting := d.waiting
@@ -44,9 +44,10 @@ func (d *demand) need(now time.Duration) int {
 	return waiting + d.count + int(int64(d.before)*int64(rest)/int64(time.Second))
 }
 
-// tell returns the demand to report. While the session has a part, the reported demand rises only if the demand exceeds
-// the part, and falls by half at most with every call. So a pause does not cost the part, and small changes need no
-// report. While the session has no part, the reported demand does not fall, because no request can leave.
+// tell returns the demand to report to the server. While the session has a part of the limit (held), the reported
+// demand rises only if the demand exceeds the part, and it falls by half at most with every call. So the session does
+// not lose its part in a short pause, and small changes need not be reported. While the session has no part, the
+// reported demand does not fall, because no request can leave.
 func (d *demand) tell(now time.Duration, held, limit int) int {
 	n := min(d.need(now), limit)
 	switch {

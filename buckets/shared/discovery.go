@@ -10,34 +10,35 @@ import (
 )
 
 const (
-	// discoveryTime bounds one attempt to discover a hash. After that another process may try.
+	// discoveryTime bounds one attempt to discover a hash. After that time another process may try.
 	discoveryTime = 10 * time.Second
-	// hintTime is how long the server stores the hash of a route for which no process asks.
+	// hintTime is how long the server stores the hash of a route after a process last asked for it.
 	hintTime = 24 * time.Hour
-	// hintSlack bounds how much of hintTime may have passed before a process that asks for the hash prolongs it.
+	// hintSlack is the part of hintTime that may have passed before a process that asks for the hash starts hintTime
+	// again.
 	hintSlack = time.Hour
 )
 
-// found is what the server stores about a route: its hash, or the discovery that has the permission, with the sessions
-// that wait for the result. A value without a hash expires sessionTime after that discovery last confirmed it.
+// found is what the server stores about a route: the bucket hash, or the discovery that has the permission and the
+// sessions that wait for its result. A value without a hash expires sessionTime after that discovery last renewed it.
 type found struct {
 	Hash    string   `json:"hash,omitempty"`
 	Finder  string   `json:"finder,omitempty"` // "session:number" of the discovery that has the permission
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-// discovery discovers the bucket hash of one route. One process at a time has the permission to do so.
+// discovery discovers the bucket hash of one route. Only one process at a time has the permission to do so.
 //
 //	idle     the process does not need the hash
-//	asking   it needs the permission or the hash, and asks until it has one of them
-//	given    it has the permission, and has not used it yet; it asks again after ten seconds
-//	finding  it has used the permission, until it reports the result or ten seconds have passed
+//	asking   the process needs the permission or the hash, and asks until it has one of them
+//	given    the process has the permission, and has not used it; after ten seconds it asks again
+//	finding  the process has used the permission, and has to report the result within ten seconds
 //	telling  the end of the permission has to be reported to the server
 type discovery struct {
 	session *session
-	name    string // of the route, the same in all processes
-	buckets string // prefix of the names of the route's buckets, before the hash
-	who     string // value of Finder for this discovery
+	name    string // name of the route, the same in all processes
+	buckets string // what the names of the route's buckets have before the hash
+	who     string // the value of Finder if this discovery has the permission
 
 	mu      sync.Mutex
 	changed func() // nil: no caller uses it
@@ -46,10 +47,10 @@ type discovery struct {
 	finding bool
 	ends    time.Duration // when given or finding ends
 	telling bool
-	renews  bool   // the hash was read, and the server only has to store it for longer
-	found   string // hash to report, empty if none was found
+	renews  bool   // the hash was read from the server, and only has to be stored for longer
+	found   string // the hash to report, empty if none was found
 	hash    string
-	cell    cell          // with a value of type found
+	cell    cell          // its value has the type found
 	expires time.Duration // when the server lets the value expire
 	contest contest
 	out     bool // the server is away
@@ -96,14 +97,14 @@ func (d *discovery) Sent(now time.Duration) {
 	d.asking, d.given, d.finding, d.ends = false, false, true, now+discoveryTime
 }
 
-// Hash returns the hash that another process has found, empty if it is not known.
+// Hash returns the hash that another process has found, empty if the hash is not known.
 func (d *discovery) Hash() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.hash
 }
 
-// Found ends the permission. hash is empty if none was found.
+// Found ends the permission. hash is empty if no hash was found.
 func (d *discovery) Found(_ time.Duration, hash string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,7 +156,7 @@ func (d *discovery) forget() {
 	delete(p.discoveries, d)
 }
 
-// told records the value in a message from another session.
+// told records a value that another session has sent by message.
 func (d *discovery) told(value string) {
 	var f found
 	if content(value, &f) != nil {
@@ -177,7 +178,7 @@ func (d *discovery) told(value string) {
 // watch records the start and the end of an outage.
 func (d *discovery) watch() {
 	d.mu.Lock()
-	d.out, _ = d.session.away() // read again, because this call may be late
+	d.out, _ = d.session.away() // the call of watch may be late, so read the current state
 	changed := d.changed
 	if d.asking || d.telling {
 		d.calls.call()
@@ -193,7 +194,7 @@ func (d *discovery) once() time.Duration { return d.speak(d.session.exchange) }
 
 func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 	d.mu.Lock()
-	// Report outcomes and holds first, because processes that learn the hash must find them in the route's buckets.
+	// Report the outcomes and holds of the route's buckets first: a process that learns the hash must find them there.
 	if d.telling && d.found != "" {
 		begin := d.buckets + d.found + "/"
 		d.mu.Unlock()
@@ -232,7 +233,8 @@ func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 	return wait
 }
 
-// wants returns what the next call is for: "found", "ask", "keep" or "end"; "" if no call is needed. d.mu must be held.
+// wants returns the purpose of the next call: "found", "ask", "keep" or "end". It returns "" if no call is needed. d.mu
+// must be held.
 func (d *discovery) wants() string {
 	switch {
 	case d.telling:
@@ -244,13 +246,13 @@ func (d *discovery) wants() string {
 	case d.session.now() <= d.ends:
 		return "keep"
 	}
-	if d.given { // the permission was not used in time: ask for it again
+	if d.given { // the permission was not used in time, so ask for it again
 		d.given, d.asking = false, true
 	}
 	var f found
 	_ = content(d.cell.value, &f) // cannot fail: read before
 	switch {
-	case f.Finder == d.who: // another process may try
+	case f.Finder == d.who: // let another process try
 		return "end"
 	case d.asking:
 		return "ask"
@@ -264,7 +266,7 @@ func (d *discovery) compose(wants string) Step {
 	var f found
 	_ = content(d.cell.value, &f) // cannot fail: read before
 	next, life := f, sessionTime
-	again := d.renews && f.Hash == d.found // the server only has to store it for longer
+	again := d.renews && f.Hash == d.found // the server only has to store the hash for longer
 	free := f.Hash == "" && (f.Finder == "" || f.Finder == d.who)
 	switch {
 	case wants == "found" && d.found != "" && (again || !d.renews):
@@ -280,7 +282,7 @@ func (d *discovery) compose(wants string) Step {
 	if again || !reflect.DeepEqual(next, f) {
 		step = d.cell.replace(next, life)
 	}
-	if next.Waiting == nil { // other sessions need not wait any longer for the result
+	if next.Waiting == nil { // the sessions that waited for the result need not wait any longer
 		told := slices.DeleteFunc(slices.Clone(f.Waiting), func(session string) bool { return session == mine })
 		step.Channels, step.Message = d.session.channels(told), "found "+withName(d.name)
 	}
@@ -288,7 +290,7 @@ func (d *discovery) compose(wants string) Step {
 }
 
 // heard records a reply, and returns the wait until the next call. hash is the hash that the call reported. settled is
-// false if another session was faster. d.mu must be held.
+// false if the call had no effect because another session was faster. d.mu must be held.
 func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) time.Duration {
 	d.err = nil
 	life := r.values[0].Life
@@ -303,7 +305,7 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 		if d.changed == nil && !d.telling {
 			d.forget()
 		}
-		return 0 // there may be another result to report
+		return 0 // perhaps another result has to be reported
 	case wants == "keep" && !settled:
 		return d.contest.pause()
 	case wants != "ask" || !d.asking:
@@ -328,7 +330,7 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 func (d *discovery) failed(wants string, err error) (wait time.Duration) {
 	if wants == "found" && d.found == "" && d.changed == nil && !errors.Is(err, ErrClosed) {
 		d.telling = false
-		d.forget() // the permission ends with the session's life, or when another value replaces it
+		d.forget() // the server's value with the permission expires by itself
 	}
 	var outage *OutageError
 	var key *KeyError

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	found        = "abcd1234" // the hash of the route
+	found        = "abcd1234" // the bucket hash of the route
 	discoveryKey = "rl2:{default}:d:bot:" + route
 )
 
-// probing returns two finders, of which the first has the permission to discover the hash.
+// probing returns two finders. The first one has the permission to discover the hash.
 func (w *world) probing() (a, b *finder) {
 	w.t.Helper()
 	a, b = w.finder(), w.finder()
@@ -36,7 +36,7 @@ func TestOneProcessDiscoversTheHashForAllProcesses(t *testing.T) {
 			b.ask()
 			time.Sleep(200 * ms)
 			require.True(t, a.may())
-			assert.False(t, a.may(), "the permission is for one request")
+			assert.False(t, a.may(), "the permission must be for one request only")
 			assert.False(t, b.may())
 			assert.Positive(t, b.changed.Load(), "changed must be called after the reply")
 			a.found(found)
@@ -114,7 +114,7 @@ func TestPermissionOfADeadProcessEnds(t *testing.T) {
 }
 
 // The server goes back to a time at which a process had the permission. That process is alive, but the result of its
-// request is known already. The permission must end, so that another process does not wait for it.
+// probe is already known. The permission must end, so that no other process waits for the result.
 func TestPermissionThatTheServerHasGoneBackToEnds(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a, b := w.probing()
@@ -130,7 +130,8 @@ func TestPermissionThatTheServerHasGoneBackToEnds(t *testing.T) {
 	})
 }
 
-// A permission to discover must last ten seconds. A hash that is found later must still be reported.
+// A permission to discover a hash must last ten seconds. A hash that is found after that time must be reported all the
+// same.
 func TestPermissionLastsTenSeconds(t *testing.T) {
 	for name, askers := range map[string]int{"one process asks": 0, "new processes ask, too": 6} {
 		eachAtOnce(t, name, func(t *testing.T, w *world) {
@@ -151,7 +152,7 @@ func TestPermissionLastsTenSeconds(t *testing.T) {
 			c := w.finder()
 			c.askNow()
 			assert.Equal(t, found, c.Hash())
-			time.Sleep(40 * time.Second) // until the other goroutines have ended
+			time.Sleep(40 * time.Second) // until the goroutines of this test have ended
 		})
 	}
 }
@@ -198,7 +199,7 @@ func TestDiscoveryDuringAnOutage(t *testing.T) {
 			changed := a.changed.Load()
 			time.Sleep(5 * time.Second)
 			if policy < shared.OutageShare {
-				assert.GreaterOrEqual(t, a.changed.Load()-changed, int64(4), "requests may have waited too long")
+				assert.GreaterOrEqual(t, a.changed.Load()-changed, int64(4), "the manager must check its requests")
 			}
 			a.found(found)
 			w.server.SetDown(false)
@@ -215,8 +216,8 @@ func TestDiscoveryDuringAnOutage(t *testing.T) {
 	}
 }
 
-// A hash must be reported as soon as the server has what was known of its bucket when the hash was found. The report
-// must not wait for later changes of the bucket, because a busy bucket changes all the time.
+// A hash must be reported as soon as the server has everything that was known of the hash's bucket when the hash was
+// found. The report must not wait for later changes of the bucket, because a busy bucket changes all the time.
 func TestHashIsReportedWhileItsBucketIsBusy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.contested()
@@ -245,8 +246,8 @@ func TestHashIsReportedWhileItsBucketIsBusy(t *testing.T) {
 	})
 }
 
-// A process that learns a hash must find the earlier requests charged in the hash's bucket, even if the first call that
-// reports them is lost.
+// When a process learns a hash, the earlier requests must already be charged in the hash's bucket, even if the first
+// call that reports them is lost.
 func TestHashIsReportedAfterTheRequestsInItsBucket(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
@@ -272,7 +273,7 @@ func TestHashIsReportedAfterTheRequestsInItsBucket(t *testing.T) {
 		b.join(1)
 		pass(time.Second)
 		assert.True(t, lost)
-		assert.False(t, b.served(1), "the only request that is allowed was sent")
+		assert.False(t, b.served(1), "the only request that the limit allows was sent")
 	})
 }
 

@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// division is how sessions divide the global limit of a credential. The server stores it. A session that has something
-// to change replaces it. All times are by the server's clock.
+// division says how sessions divide the global limit of a credential. The server stores the division, and a session
+// that has to change something replaces it. All times are by the server's clock.
 //
 // The sum of all parts and of all cooling amounts never exceeds the limit. A part grows only by an amount that is free.
-// When a part shrinks, or its user dies, the difference cools down: it is not free yet, because requests sent with it
-// still count.
+// When a part shrinks, or its user dies, the amount that was taken from the part first cools down. It is not free in
+// this time, because requests that were sent with it still count.
 type division struct {
 	Era     int64             `json:"era"`
 	Born    time.Duration     `json:"born"`  // no earlier division was used after this time
 	Users   map[string]*share `json:"users"` // by session
 	Cooling []cooling         `json:"cooling,omitempty"`
-	Hold    time.Duration     `json:"hold,omitempty"`   // until when nothing is sent
-	Claims  time.Duration     `json:"claims,omitempty"` // after a loss: until when users report their parts
-	Apart   int               `json:"apart,omitempty"`  // amount that no user has claimed, not free until Claims
+	Hold    time.Duration     `json:"hold,omitempty"`   // nothing is sent before this time
+	Claims  time.Duration     `json:"claims,omitempty"` // after a loss, users report their parts until this time
+	Apart   int               `json:"apart,omitempty"`  // amount that no user has claimed; it is not free until Claims
 }
 
-// share is the share of one session in the limit.
+// share is the share of one user, a session, in the limit.
 type share struct {
-	Limit int           `json:"limit"` // the session's setting of the limit; 0: the session only needs holds
+	Limit int           `json:"limit"` // the limit that the session's caller has set; 0: the session only needs holds
 	Need  int           `json:"need"`
 	Part  int           `json:"part"`
-	Till  time.Duration `json:"till,omitempty"` // without a limit: until when the user counts without another report
-	fair  int           // the part that the method plan gives the user
-	grown bool          // set by the method share of division
+	Till  time.Duration `json:"till,omitempty"` // without a limit: the user is removed then unless it reports again
+	fair  int           // fair part of the user; set by the method plan
+	grown bool          // whether the method share of division has increased Part
 }
 
 type cooling struct {
@@ -63,15 +63,15 @@ func decodeDivision(value string) (*division, error) {
 	return d, nil
 }
 
-// cool withholds an amount from all users until the given time.
+// cool records that an amount is not free until the given time.
 func (d *division) cool(part int, till time.Duration) {
 	if part > 0 {
 		d.Cooling = append(d.Cooling, cooling{part, till})
 	}
 }
 
-// letClaim withholds the amount that no user has from all users until the given time. Until then users may claim the
-// parts that they have.
+// letClaim records that the amount that no user has is not free until the given time. Until then users can claim the
+// parts that they had before a loss.
 func (d *division) letClaim(limit int, till time.Duration) {
 	if d.Claims, d.Apart = till, limit; limit == 0 {
 		d.Apart = math.MaxInt32 // the limit is not known
@@ -82,13 +82,14 @@ func (d *division) letClaim(limit int, till time.Duration) {
 	d.Apart = max(d.Apart, 0)
 }
 
-// claim records the part that a user has had since before the loss.
+// claim records the part that a user already had before the loss.
 func (d *division) claim(u *share, part int) {
 	d.Apart = max(d.Apart-(part-u.Part), 0)
 	u.Part = part
 }
 
-// lapse frees amounts that have cooled down, and removes users without a limit whose registration has expired.
+// lapse frees the amounts that have cooled down, and removes users without a limit that have not reported again in
+// time.
 func (d *division) lapse(now time.Duration) {
 	d.Cooling = slices.DeleteFunc(d.Cooling, func(c cooling) bool { return c.Till <= now })
 	if d.Claims <= now {
@@ -97,7 +98,7 @@ func (d *division) lapse(now time.Duration) {
 	maps.DeleteFunc(d.Users, func(_ string, u *share) bool { return u.Limit == 0 && u.Till <= now })
 }
 
-// remove removes a user. Its part cools down until the given time.
+// remove removes a user. The user's part cools down until the given time.
 func (d *division) remove(session string, till time.Duration) {
 	if u := d.Users[session]; u != nil {
 		d.cool(u.Part, till)
@@ -105,7 +106,7 @@ func (d *division) remove(session string, till time.Duration) {
 	}
 }
 
-// limit returns the lowest limit of all users, 0 if no user has one.
+// limit returns the lowest limit of all users, 0 if no user has a limit.
 func (d *division) limit() (limit int) {
 	for _, u := range d.sharing() {
 		if limit == 0 || u.Limit < limit {
@@ -125,20 +126,20 @@ func (d *division) sharing() (all []*share) {
 	return all
 }
 
-// short returns how much a user lacks to its fair part.
+// short returns the amount by which a user's part is smaller than its fair part.
 func (u *share) short() int { return max(u.fair-u.Part, 0) }
 
 // plan is the result of the method plan of a division.
 type plan struct {
-	spare  int // how much each user may have beyond its fair part; about twice that stays free for users that need more
-	needy  int // how much all users together lack
+	spare  int // amount that each user may have beyond its fair part; about twice as much stays free
+	needy  int // sum of the amounts that users lack to their fair parts
 	free   int
 	coming int // amount that is free now or soon
 }
 
-// plan sets equal fair parts, but no more than each user needs. Among users with the same need, the remainder goes to
-// those with the largest parts, so that their parts need not change. If there are more users than requests in the
-// limit, users take turns.
+// plan sets the fair part of each user: equal parts, but for each user no more than it needs. If the limit cannot be
+// divided evenly among users with the same need, users with larger parts get more, so that their parts need not change.
+// If the number of users with a need exceeds the limit, these users take turns.
 func (d *division) plan(now time.Duration) (p plan) {
 	sharing := d.sharing()
 	var asking []*share
@@ -184,8 +185,8 @@ func (d *division) plan(now time.Duration) (p plan) {
 	return p
 }
 
-// grow gives a user free amounts up to its fair part. It adds at most a quarter of the free amount that the other users
-// do not need, because many users may start at the same time, with few requests each.
+// grow gives a user free amounts up to its fair part. Of the free amount that no user needs after that, grow adds a
+// quarter at most, because many users may start at the same time, with few requests each.
 func (d *division) grow(u *share, now time.Duration) {
 	p := d.plan(now)
 	grant := min(u.short(), max(p.free, 0))
@@ -193,8 +194,8 @@ func (d *division) grow(u *share, now time.Duration) {
 	u.Part += grant + max(more, 0)
 }
 
-// share gives free amounts to users with less than their fair part, the smallest parts first, and returns the plan
-// after that.
+// share gives free amounts to all users that have less than their fair parts. Users with smaller parts come first. It
+// returns the plan for the result.
 func (d *division) share(now time.Duration) plan {
 	p := d.plan(now)
 	users := d.sharing()
@@ -207,8 +208,9 @@ func (d *division) share(now time.Duration) plan {
 	return p
 }
 
-// target returns the part that a user may use. The user has to give its surplus back if another user has too little, if
-// nothing would be free for a new user, or if the surplus is large.
+// target returns the part that a user may use. It is less than the user's part if the user has to give a surplus back:
+// because other users have too little, because too little would be free for a new user, or because the surplus is
+// large.
 func (d *division) target(u *share, p plan) int {
 	due := u.fair + p.spare
 	if u.Part > due && (p.needy > p.coming || p.coming < p.spare || u.Part-due >= max(2, d.limit()/20)) {
@@ -217,8 +219,8 @@ func (d *division) target(u *share, p plan) int {
 	return u.Part
 }
 
-// nextFree returns when the next amount becomes free: when an amount has cooled down, or the time for claims is over.
-// It returns false if that depends on other users.
+// nextFree returns the time at which the next amount becomes free, because it has cooled down or because the time for
+// claims is over. It returns false if no such time is known.
 func (d *division) nextFree(now time.Duration) (at time.Duration, ok bool) {
 	if d.Claims > now && d.Apart > 0 {
 		at, ok = d.Claims, true

@@ -7,21 +7,21 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// era is the server's era, as a session knows it. Within one era the server loses nothing, and its clock is not set. A
-// session that notices a loss or a set clock ends the era with its next call; the server may lose the era, too. The
-// other sessions learn of the new era with their next calls. Each state names its era. A state of an earlier era may be
-// outdated, and its times are by another clock, so its bucket is held; see restart.
+// era is what a session knows of the server's era. Within one era the server loses nothing, and its clock is not set. A
+// session that notices a loss or a set clock ends the era with its next call. The era also ends if the server loses its
+// number. The other sessions learn of the new era with their next calls. Each state contains the number of its era. A
+// state of an earlier era may be outdated, and its times are by another clock, so its bucket is held; see restart.
 type era struct {
 	number int64         // 0: not known
-	over   bool          // whether this session has noticed that the era must end
-	none   bool          // whether the server has no number
+	over   bool          // whether this session has noticed a reason to end the era
+	none   bool          // whether the server has no number of an era
 	fades  bool          // whether the server will soon let the number expire
-	since  time.Duration // when the reply with this number arrived
-	least  int64         // the latest earlier number; the server may have gone back to a state before it
+	since  time.Duration // when the first reply with this number arrived
+	least  int64         // the highest earlier number; a new number must be higher, even if the server has gone back
 }
 
-// eraTime is how long the server stores the number: longer than any state. If the number expires, a new era begins
-// without a loss.
+// eraTime is how long the server stores the number of an era, which is longer than it stores any state. If the number
+// expires, a new era begins without a loss.
 const eraTime = 2 * ratelimits.LongestTrust
 
 // latestEra bounds the numbers of eras, so that a number can always be increased.
@@ -33,22 +33,22 @@ func (s *session) eraNumber() int64 {
 	return s.era.number
 }
 
-// eraOver reports whether the session has noticed that the era must end.
+// eraOver reports whether the session has noticed a reason to end the era.
 func (s *session) eraOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.era.over
 }
 
-// endEra lets the session's next call end the era.
+// endEra makes the session's next call end the era.
 func (s *session) endEra() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.era.over = true
 }
 
-// tellClock records the server's clock, and reports whether the clock was set. If it was, tellClock ends the era but
-// keeps the old clock until the next era begins.
+// tellClock records the time in a reply, and reports whether the server's clock was set. If so, tellClock ends the era,
+// and the session uses the measurements of the old clock until the next era begins.
 func (s *session) tellClock(r *reply) (stepped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,30 +64,30 @@ func (s *session) tellClock(r *reply) (stepped bool) {
 	return true
 }
 
-// lifeSlack is the precision with which a server lets values expire.
+// lifeSlack bounds the error of a life in a reply.
 const lifeSlack = 2 * time.Millisecond
 
-// liveIn adds the steps that show that the session is alive, and the guard that lets the steps after them take effect
-// only in the given era. lease is the time, by the server's clock, until which the server should already store the
-// session as alive.
+// liveIn adds to a call the steps that show that the session is alive. It also adds the guard that lets the steps after
+// these take effect only in the given era. lease is the time, by the server's clock, until which the server should
+// store the session as alive even without this call.
 func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	lifetime := s.lifetime()
 	s.agents.mu.Lock()
 	lease = s.agents.lease
 	s.agents.mu.Unlock()
 	if lifetime < sessionTime {
-		lease = 0 // earlier calls may have shortened the session's life already, because the session is closing
+		lease = 0 // the session is closing, so an earlier call may have shortened its life
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := eraText(max(s.era.number, s.era.least, s.clock.Now().UnixMilli()) + 1)
-	era := Step{Key: s.store.keys.era(), Value: next, Life: eraTime} // begins an era if there is none
+	era := Step{Key: s.store.keys.era(), Value: next, Life: eraTime} // begins an era if the server has none
 	if number != 0 {
 		call.Guard = versionOf(eraText(number))
 	}
 	if number != 0 && number == s.era.number {
 		switch {
-		case s.era.none: // the next call begins an era
+		case s.era.none: // the step begins an era
 		case s.era.over:
 			era.Version = call.Guard
 		case s.era.fades:
@@ -99,13 +99,13 @@ func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	return lease
 }
 
-// alive is the value of the key that expires when the session counts as dead.
+// alive is the value of the key that shows that a session is alive. When the key expires, the session counts as dead.
 const alive = "1 "
 
-// eraText returns the value that the server stores for an era.
+// eraText returns the value that the server stores for the era with the number.
 func eraText(number int64) string { return strconv.FormatInt(number, 10) + " " }
 
-// lived records what the reply to a call of liveIn says about the era and about the session's life.
+// lived records what the reply to a call with the steps of liveIn says about the era and about the session's life.
 func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration) error {
 	if len(r.values) == 0 {
 		return errReply
@@ -126,7 +126,7 @@ func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration)
 	if is != 0 {
 		s.saw(is, r, len(r.values) > 1)
 	}
-	// The server has gone back to an earlier era, or has lost the latest calls of this session.
+	// In these cases the server has gone back to an earlier era, or has lost the latest calls of this session.
 	earlier := is != 0 && is < number && is == s.eraNumber()
 	if earlier || len(r.values) > 1 && r.engine < lease && r.engine+r.values[1].Life+lifeSlack < lease {
 		s.endEra()
@@ -135,11 +135,12 @@ func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration)
 	return nil
 }
 
-// entered records the era and the clock of a reply, and reports whether the era is new and an earlier one was known.
+// entered records the era and the time in a reply. It reports whether a new era has followed one that this session
+// knew.
 func (s *session) entered(number int64, r *reply) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if number == s.era.number || r.sent <= s.era.since && s.era.number > number { // known, or from a late reply
+	if number == s.era.number || r.sent <= s.era.since && s.era.number > number { // known, or the reply is late
 		return false
 	}
 	if lost = s.era.number != 0; lost {
@@ -152,8 +153,8 @@ func (s *session) entered(number int64, r *reply) (lost bool) {
 	return lost
 }
 
-// startAnew begins an era. All granted permits and all loans are void. A known state now only says how long to hold its
-// bucket.
+// startAnew adapts the session to a new era. All granted permits and all loans are void. Known states of buckets now
+// only say how long to hold these buckets.
 func (s *session) startAnew() {
 	s.lost()
 	s.agents.mu.Lock()
@@ -176,41 +177,41 @@ func (s *session) startAnew() {
 	}
 }
 
-// outdate removes a known state of an earlier era. b.mu must be held.
+// outdate removes the known state if it is of an earlier era. b.mu must be held.
 func (b *bucket) outdate() {
 	k, number := b.known, b.session.eraNumber()
 	if k == nil || k.era == number {
 		return
 	}
-	if b.loan == nil && b.returned == nil { // otherwise the state of the loan is newer
+	if b.loan == nil && b.returned == nil { // otherwise the state of the loan is newer than the known state
 		b.remember()
 	}
 	b.known, b.kept = nil, ""
 	b.dead = nil
 }
 
-// remember keeps the known state for recall, because the server has lost it. A state that was remembered before and has
-// not been reported to the server is kept, too. b.mu must be held.
+// remember stores what is known of the bucket for recall, because the server has lost its state. If the bucket still
+// remembers an earlier state that has not been reported to the server, remember combines the two. b.mu must be held.
 func (b *bucket) remember() {
 	next := &recollection{window: &b.known.window, until: b.knownUntil}
 	if before := b.recalls; before != nil {
 		next.until = max(next.until, before.until)
-		if !next.window.Known() || next.window.Declared() { // the server may have gone back to the known state
+		if !next.window.Known() || next.window.Declared() { // the known state may be what the server went back to
 			next.window = before.window
 		}
 	}
 	b.recalls = next
 }
 
-// recollection is the known state of a bucket that the server has lost.
+// recollection is what is remembered of a bucket's state that the server has lost.
 type recollection struct {
 	window *ratelimits.Window
 	until  time.Duration // end of the window, by our clock
 }
 
-// restart moves the state into the given era. It holds the bucket for the rest of the old window, a period at most, but
-// at least until all sessions have noticed the new era and reported their requests in flight. Then one request goes
-// first.
+// restart moves the state into the given era. It holds the bucket until the old window ends, for a period at most, and
+// at least until all sessions have noticed the new era and reported their requests in flight. After that, one request
+// is sent before all others.
 func (s *state) restart(number int64, now time.Duration) {
 	if s.era == number {
 		return
@@ -224,7 +225,7 @@ func (s *state) restart(number int64, now time.Duration) {
 	s.era = number
 }
 
-// readmit resets what the state says about members by the clock of an earlier era.
+// readmit resets what the state says about its members, because the times in it are by the clock of an earlier era.
 func (s *state) readmit(now time.Duration) {
 	s.mixed = now
 	for i := range s.members {

@@ -14,17 +14,17 @@ import (
 // ErrOutage matches every OutageError, for errors.Is.
 var ErrOutage = errors.New("shared: the server of shared limits is unavailable")
 
-// ErrClosed is the error, for errors.Is, of an Engine or a Runner that was closed for good. Requests that need the
-// server then fail at once with an error that matches it, whatever the policy for outages.
+// ErrClosed matches, for errors.Is, the errors of an Engine or a Runner that was closed for good. Then requests that
+// need the server fail at once with an error that matches ErrClosed, whatever the outage policy.
 var ErrClosed = errors.New("shared: store is closed")
 
 // OutageError means that a request was not sent because the server that keeps the shared limits cannot be reached.
 type OutageError struct {
-	// Since is the start of the first call that failed.
+	// Since is when the first call that failed began.
 	Since time.Time
-	// Policy is the policy of the store.
+	// Policy is the outage policy of the store.
 	Policy Outage
-	// Cause is the error of the last call.
+	// Cause is the error of the latest call that failed.
 	Cause error
 }
 
@@ -36,9 +36,9 @@ func (e *OutageError) Error() string {
 // Unwrap returns ErrOutage and the cause.
 func (e *OutageError) Unwrap() []error { return []error{ErrOutage, e.Cause} }
 
-// ErrorClass returns one word that says why the server cannot be used and contains no secret. If the error has a Class
-// method, as *redis.Error does, the word is its result; otherwise it is "foreign-key", "closed", "timeout",
-// "unreachable" or "other".
+// ErrorClass returns one word that says why the server cannot be used. The word contains no secret. If the error has a
+// Class method, as *redis.Error does, the word is the result of that method. Otherwise the word is "foreign-key",
+// "closed", "timeout", "unreachable" or "other".
 func ErrorClass(err error) string {
 	var classed interface{ Class() string }
 	var key *KeyError
@@ -58,11 +58,11 @@ func ErrorClass(err error) string {
 	return "other"
 }
 
-// KeyError says that a key of the protocol holds a value of another program, or of another version of Ratelight.
+// KeyError means that a key of the protocol holds a value of another program, or of another version of Ratelight.
 type KeyError struct {
 	// Key is the name of the key.
 	Key string
-	// Problem says what is wrong with it.
+	// Problem says what is wrong with the key's value, for example "is no string".
 	Problem string
 }
 
@@ -70,11 +70,11 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("shared: key %q %s: delete it, or give this application another name", e.Key, e.Problem)
 }
 
-// keyProblem begins a script's error about a key with a foreign value. After it come the key's number, a space, the
-// problem, and a semicolon.
+// keyProblem begins the error of a script about a key with a foreign value. The key's number, a space, the problem, and
+// a semicolon follow.
 const keyProblem = "RLKEY "
 
-// keyError returns the KeyError for a script's error, nil if the error is not about a key.
+// keyError returns the KeyError for the error of a script, nil if that error is not about a key.
 func keyError(err error, keys []string) error {
 	_, text, ok := strings.Cut(err.Error(), keyProblem)
 	if !ok {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Event describes what happened to the state that a manager shares with other processes, see Hooks.Shared.
+// Event says what has happened to the state that a manager shares with other processes; see Hooks.Shared.
 type Event struct {
-	// Kind is what happened.
+	// Kind says what has happened.
 	Kind EventKind
-	// After is how long the server was away, for OutageEnded.
+	// After is the duration of the outage if Kind is OutageEnded.
 	After time.Duration
-	// Cause is why the server cannot be reached, for OutageBegan. It contains no credential.
+	// Cause says why the server cannot be reached if Kind is OutageBegan. It contains no credential.
 	Cause error
 }
 
@@ -23,13 +23,13 @@ const (
 	OutageBegan EventKind = iota + 1
 	// OutageEnded: the server can be reached again.
 	OutageEnded
-	// StateLost: the server knows less than this process had seen, or another process has reported that. Stats.Losses
-	// counts it.
+	// StateLost: the server knows less than this process has seen before, or another process has reported a loss.
+	// Stats.Losses counts these events.
 	StateLost
-	// ClockSet: this process has noticed that the server's clock was set; a StateLost follows. Stats.ClockSteps counts
-	// it.
+	// ClockSet: this process has noticed that the server's clock was set. A StateLost event follows. Stats.ClockSteps
+	// counts these events.
 	ClockSet
-	// ProcessSuspended: this process stood still together with its clock. Stats.Suspensions counts it.
+	// ProcessSuspended: this process and its clock stood still for some time. Stats.Suspensions counts these events.
 	ProcessSuspended
 )
 
@@ -49,21 +49,22 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Notifier is implemented by a Session that reports events. Notify is called once, before all other methods. The
-// session calls happened from one of its goroutines, one event after the other, with no lock held, and not after Close.
+// Notifier is implemented by a Session that reports events. Notify is called once, before all other methods. A
+// goroutine of the session calls happened for one event after the other, with no lock held. It makes no call after
+// Close has returned.
 type Notifier interface {
 	Notify(happened func(Event))
 }
 
-// events are reported to the listener one after the other. session.mu guards them.
+// events holds the listener for events and the events to report, one after the other. session.mu guards it.
 type events struct {
 	happened func(Event) // nil: there is no listener
-	untold   []Event     // events to report; the listener is being called for the first one
+	untold   []Event     // events to report; the listener is being called for the first of them
 }
 
 var _ Notifier = (*session)(nil)
 
-// Notify sets the listener, which is called for each event from a goroutine of the session.
+// Notify sets the listener. A goroutine of the session calls it for each event.
 func (s *session) Notify(happened func(Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,7 @@ func (s *session) tell(e Event) {
 	}
 }
 
-// tellAll reports events until there are no more, or the session is closed.
+// tellAll reports events until none is left, or the session is closed.
 func (s *session) tellAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// use acquires a permit of a bucket of five a second, and reports a success.
+// use acquires a permit of a bucket of five requests a second, and reports a success.
 func use(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	route, err := routes.Match("POST", "/channels/1/messages")
@@ -26,8 +26,8 @@ func use(t *testing.T, m *buckets.RESTBucketManager) {
 	lease.Update(r)
 }
 
-// A manager sends one request a second, while its server has an outage, loses its state, and steps its clock. The hook
-// must be called for each of these events, and not after Close.
+// A manager sends one request a second. Its server has an outage, loses its state, and its clock is set. The hook must
+// be called for each of these events, and must not be called after Close.
 func TestHookIsCalledForEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
@@ -80,7 +80,7 @@ func TestHookIsCalledForEvents(t *testing.T) {
 	})
 }
 
-// Only the next event and Close may wait for a slow hook.
+// While a hook runs, only the next event and Close may wait for it.
 func TestSlowHookDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)

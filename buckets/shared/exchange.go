@@ -11,46 +11,46 @@ import (
 )
 
 const (
-	// loanBias is how long no other session may have used a bucket before the bucket is lent.
+	// loanBias is how long one session alone must have used a bucket before the bucket is lent to that session.
 	loanBias = time.Second
-	// longestLoanPeriod is the longest period of a lent bucket, because the next session waits a period if the session
-	// with the loan dies.
+	// longestLoanPeriod is the longest period of a bucket that is lent. If the session with the loan dies, the next
+	// session has to wait for a period.
 	longestLoanPeriod = 10 * time.Second
-	// settleTime is how long after an outage or a loss all sessions know of it. Until then they may send unreported
-	// requests.
+	// settleTime is the time that sessions have to notice the end of an outage or a loss. Until then sessions may send
+	// requests without reporting them.
 	settleTime = 1200 * time.Millisecond
-	// mostTold bounds how many sessions receive a new state by message though it grants them nothing.
+	// mostTold bounds how many sessions receive a new state by message although it grants them no permit.
 	mostTold = 8
-	// keyTime is how long the server stores a bucket that no session uses.
+	// keyTime is how long the server stores the state of a bucket that no session uses.
 	keyTime = 10 * time.Minute
-	// knowledge is how long the server certainly stores an unused value: keyTime minus a reserve of a minute.
+	// knowledge is how long after a call a session assumes that the server still stores a value: keyTime minus a minute.
 	knowledge = 9 * time.Minute
 )
 
-// turn is one call, which replaces the known state by the next one. If there is nothing to report, it only loads the
-// state; if the bucket is lent to another session, it also asks for the loan.
+// turn is one call for a bucket. It replaces the known state by the next one. If there is nothing to report, it only
+// loads the state. If the bucket is lent to another session, it loads the state, and may ask for the loan.
 type turn struct {
 	number    uint64
 	at        time.Duration // lower bound of the server's time
 	low, high time.Duration // bounds of the server's time minus ours
 	expected  version       // version of the known state
 	next      *state
-	kept      string   // the next state, as the server stores it; "" if the call only loads
+	kept      string   // the next state in the form in which the server stores it; "" if the call only loads
 	ended     []uint64 // numbers of the requests whose outcomes the call reports
 	hold      time.Duration
 	returned  *returned
 	granted   []place
 	lends     bool     // whether the call lends the bucket to this session
-	silent    []string // sessions that may be dead; the call loads whether they are alive
+	silent    []string // sessions that may be dead; the call asks whether they are alive
 	told      []string // sessions that receive the new state by message
-	owner     string   // session with the loan that the call asks for
-	steps     []Step   // for the bucket, the silent sessions, and the want if another session has a loan
+	owner     string   // the session that has the loan, if that is another session
+	steps     []Step   // for the bucket, for the silent sessions, and perhaps to ask for the loan
 }
 
 // compose returns the next call, nil if no call is needed. b.mu must be held.
 func (b *bucket) compose(now time.Duration) *turn {
 	mine := b.session.id
-	era := b.session.eraNumber() // read before the clock: if the era ends in between, the call has no effect
+	era := b.session.eraNumber() // first, because if the era ends before the clock is read, the call has no effect
 	early := b.session.engineTime(now)
 	q := &turn{number: b.session.agents.next.Add(1), at: early, hold: b.hold, returned: b.returned}
 	for i := range b.ended {
@@ -78,14 +78,14 @@ func (b *bucket) compose(now time.Duration) *turn {
 	case b.returned != nil:
 		b.restore(s, q.expected, early)
 		news = true
-	case s.owner == mine: // the reply that granted the loan was lost
+	case s.owner == mine: // the server lent the bucket, but the reply was lost
 		s.owner, news = "", true
 	}
 	if s.owner != "" && !slices.Contains(b.dead, s.owner) {
 		q.owner, q.silent, q.lends = s.owner, []string{s.owner}, false
 		return b.look(q, b.inUse() || b.hold > now || b.recalls != nil)
 	}
-	if b.looks > 0 && b.known == nil && b.lentTill > now { // the server no longer knows the loan, so wait for its end
+	if b.looks > 0 && b.known == nil && b.lentTill > now { // the server has lost the loan, so wait until it has ended
 		s.window.HoldFor(early, b.lentTill-now, ratelimits.ClassOK)
 	}
 	if b.recalls != nil {
@@ -93,7 +93,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 		news = true
 	}
 	news = b.reconcile(s, early) || news
-	if s.owner != "" { // the period to wait for may be known by now
+	if s.owner != "" { // last, because takeOver needs the period, which recall or reconcile may have set
 		s.takeOver(early)
 	}
 	if rest := b.hold - now; rest > 0 {
@@ -103,7 +103,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	if q.lends = !b.closed && s.lendable(early, mine); q.lends {
 		s.owner, s.queue, news = mine, nil, true
 	} else if q.granted = s.serve(early); len(q.granted) > 0 {
-		news = news || !b.asks // without news, another session has probably served the queue already
+		news = news || !b.asks // if the call only asks, another session has probably served the queue already
 	}
 	if !news {
 		q.granted = nil
@@ -111,7 +111,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	}
 	m := s.member(mine)
 	m.waiting = b.queued()
-	m.seen -= sessionTime - b.session.lifetime() // a closing session counts as dead earlier
+	m.seen -= sessionTime - b.session.lifetime() // so that a session that closes counts as dead earlier
 	s.version.number++
 	q.kept = s.encode()
 	q.told = b.hearers(q)
@@ -122,8 +122,8 @@ func (b *bucket) compose(now time.Duration) *turn {
 	return q
 }
 
-// look returns a call that only loads the state, nil if that is not needed. If needed is set, the call also asks for
-// the loan of q.owner.
+// look returns a call that only loads the state, nil if no call is needed. If needed is set, the call also asks for the
+// loan of q.owner.
 func (b *bucket) look(q *turn, needed bool) *turn {
 	if !needed && !b.asks && (len(q.silent) == 0 || b.queued() == 0) {
 		return nil
@@ -135,7 +135,7 @@ func (b *bucket) look(q *turn, needed bool) *turn {
 	return q
 }
 
-// lifeSteps returns steps that load how much longer sessions count as alive.
+// lifeSteps returns the steps of a call that ask how much longer sessions count as alive.
 func (s *session) lifeSteps(sessions []string) (steps []Step) {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -150,9 +150,9 @@ func (s *session) lifeSteps(sessions []string) (steps []Step) {
 	return steps
 }
 
-// lives returns how much longer a session counts as alive, from the result of its step in lifeSteps. After an outage or
-// a loss, no session counts as dead before all have had time to call. If a life is too long because the server's clock
-// was set back, the next step corrects it.
+// lives returns how much longer a session counts as alive. l is the result of the session's step in lifeSteps. After an
+// outage or a loss, no session counts as dead before all sessions have had time to call the server. If the life of a
+// session is too long because the server's clock was set back, the next step for that session shortens it.
 func (s *session) lives(session string, l Loaded) time.Duration {
 	if l.Life == 0 {
 		s.mu.Lock()
@@ -182,24 +182,26 @@ func (b *bucket) decoded() *state {
 	}
 	s, err := decode(b.kept)
 	if err != nil {
-		return b.unknown() // cannot happen: kept was decoded before
+		return b.unknown() // cannot happen, because kept was decoded before
 	}
 	return &s
 }
 
-// unknown returns the initial state of a bucket, with the lateness of its hash if that is known.
+// unknown returns the initial state of a bucket. It includes the lateness of other buckets with the same hash, if that
+// is known.
 func (b *bucket) unknown() *state {
 	s := &state{window: b.blank}
 	b.late.expect(b.session.engineTime(b.session.now()), &s.window)
 	return s
 }
 
-// outdated reports whether the known state may have expired on the server.
+// outdated reports whether the server may have deleted the known state because its life has ended.
 func (b *bucket) outdated(now time.Duration) bool {
 	return now-b.knownAt >= knowledge && now >= b.knownUntil
 }
 
-// rest returns for how long the state is needed at least, even if no outcome of the requests in flight is reported.
+// rest returns how long the server has to store the state at least, in case no session reports the outcomes of the
+// requests in flight.
 func (s *state) rest(now time.Duration) time.Duration {
 	rest := max(s.window.Reset()-now, 0)
 	if len(s.flights) > 0 {
@@ -208,19 +210,20 @@ func (s *state) rest(now time.Duration) time.Duration {
 	return rest
 }
 
-// takeOver ends the loan of a dead session. The latest requests of that session are not known, so the bucket is held
-// for a whole period.
+// takeOver ends the loan of a dead session. It holds the bucket for a whole period, because the latest requests of that
+// session are not known.
 func (s *state) takeOver(now time.Duration) {
 	s.bury(now, s.owner)
 	s.owner = ""
 	period := s.window.Period()
-	if period == 0 && !s.window.Unlimited() { // assume the longest possible
+	if period == 0 && !s.window.Unlimited() { // the period is not known, so assume the longest possible one
 		period = longestLoanPeriod
 	}
 	s.window.HoldFor(now, max(period, s.window.Reset()-now), ratelimits.ClassOK)
 }
 
-// reconcile corrects the requests of this session in the state, and reports whether anything differed.
+// reconcile enters the waiting requests, the requests in flight and the outcomes of this session into the state. It
+// reports whether this changed the state.
 func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	mine := b.session.id
 	for _, r := range b.sentRequests() {
@@ -239,7 +242,7 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 		}
 	}
 	for _, f := range slices.Clone(s.flights) {
-		if f.session == mine && !b.alive(f.number) { // the request left the queue and was never sent
+		if f.session == mine && !b.alive(f.number) { // the request has left the queue, and will not be sent
 			permit, _ := s.land(mine, f.number)
 			s.window.Return(early, permit)
 			news = true
@@ -248,7 +251,7 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	return b.enqueue(s) || news
 }
 
-// enqueue adds the first waiters of this session to the queue: enough of them to last until the next call.
+// enqueue adds the first waiting requests of this session to the queue, as many as may be served until the next call.
 func (b *bucket) enqueue(s *state) (news bool) {
 	mine, most := b.session.id, min(max(2*s.window.Limit()+8, 16), mostPlaces)
 	low, high := b.session.offset()
@@ -259,13 +262,13 @@ func (b *bucket) enqueue(s *state) (news bool) {
 		}
 	}
 	for _, w := range b.waiters[:min(len(b.waiters), most)] {
-		if s.flight(mine, w.number) < 0 { // otherwise the request has a permit, and the reply was lost
+		if s.flight(mine, w.number) < 0 { // otherwise the request has a permit, but the reply was lost
 			places = append(places, place{mine, w.number, (w.arrived + (low+high)/2).Truncate(time.Microsecond)})
 		}
 	}
 	sameRequest := func(x, y place) bool { return x.number == y.number }
 	said := len(before) <= len(places) && slices.EqualFunc(before, places[:len(before)], sameRequest)
-	if said && (len(before) == len(places) || len(before) > most/2) { // the queue has enough of the places already
+	if said && (len(before) == len(places) || len(before) > most/2) { // the queue already has enough places
 		return false
 	}
 	s.member(mine)
@@ -273,7 +276,8 @@ func (b *bucket) enqueue(s *state) (news bool) {
 	return true
 }
 
-// report records an outcome in a window. A response that was received some time ago says nothing about later requests.
+// report records an outcome in a window. It passes on when the response was received, because the response says nothing
+// about requests sent after that.
 func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.Permit, o *outcome) {
 	r := &o.response
 	switch {
@@ -287,13 +291,13 @@ func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.P
 	w.ReportReceived(now, s.engineLatest(o.at), p, *r)
 }
 
-// hearers returns the sessions that receive the new state by message.
+// hearers returns the sessions to which the new state is sent by message.
 func (b *bucket) hearers(q *turn) []string {
 	told := map[string]bool{}
 	for _, p := range q.granted {
 		told[p.session] = true
 	}
-	// A session that has the latest state can report news without loading the state first.
+	// Sessions with requests in flight will report outcomes. With the latest state they need not load it first.
 	for _, f := range q.next.flights {
 		told[f.session] = told[f.session] || len(told) < mostTold
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// LoanUntil returns when a bucket's loan ends, 0 if there is none.
+// LoanUntil returns when a bucket's loan ends, 0 if there is no loan.
 func LoanUntil(b Bucket) time.Duration {
 	at := b.(*bucket)
 	at.mu.Lock()
@@ -12,7 +12,7 @@ func LoanUntil(b Bucket) time.Duration {
 	return at.loanUntil()
 }
 
-// LoanWanted reports whether another process needs the bucket's loan back.
+// LoanWanted reports whether another process needs a bucket's loan.
 func LoanWanted(b Bucket) bool {
 	at := b.(*bucket)
 	at.mu.Lock()
@@ -20,7 +20,8 @@ func LoanWanted(b Bucket) bool {
 	return at.loan != nil && at.loan.wanted
 }
 
-// EndLoan ends a bucket's loan with requests in flight that were sent at the given times, and returns their permits.
+// EndLoan adds requests in flight that were sent at the given times to a bucket, and ends the bucket's loan. It returns
+// the permits of these requests.
 func EndLoan(b Bucket, now time.Duration, sent []time.Duration) (flying []Permit) {
 	at := b.(*bucket)
 	at.mu.Lock()

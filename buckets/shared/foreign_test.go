@@ -15,12 +15,12 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-const bucketKey = "rl2:{default}:b:0123456789abcdef/hash/1" // of someKey
+const bucketKey = "rl2:{default}:b:0123456789abcdef/hash/1" // the key for someKey
 
-// Another program, or another version of the protocol, has stored a value at a key. Requests must fail with an error
-// that names the key, and the value must not be replaced. When the value is gone, requests must continue.
+// Another program, or another version of the protocol, has stored a value under a key. Requests must fail with an error
+// that names the key, and the value must not be replaced. After the value was deleted, requests must be sent again.
 func TestForeignValues(t *testing.T) {
-	const foreignType = "" // instead of a text
+	const foreignType = "" // stands for a value that is no string
 	uses := map[string]func(p *process) (err func() error, served func() bool){
 		"b:0123456789abcdef/hash/1": useBucket,
 		"e":                         useBucket,
@@ -90,8 +90,8 @@ func useBucket(p *process) (err func() error, served func() bool) {
 	return u.bucket.Err, func() bool { return u.served(1) }
 }
 
-// A stored state contains wrong bytes. Its bucket must fail with an error or continue, and no other bucket may be
-// affected.
+// A stored state contains wrong bytes. Requests in its bucket must fail with an error or be sent, and no other bucket
+// may be affected.
 func TestDamagedStateStopsNoOtherBucket(t *testing.T) {
 	for _, wrong := range []byte{0, '7', 0xff} {
 		for place := range 40 {
@@ -103,7 +103,7 @@ func TestDamagedStateStopsNoOtherBucket(t *testing.T) {
 				if at := place * len(value) / 20; place < 20 {
 					changed[at] = wrong
 				} else {
-					changed = append(changed[:at-len(value)], wrong) // and without the rest
+					changed = append(changed[:at-len(value)], wrong) // the rest of the value is missing
 				}
 				w.server.Set(bucketKey, string(changed))
 				a.join(1)
@@ -127,7 +127,7 @@ func TestDamagedStateStopsNoOtherBucket(t *testing.T) {
 	}
 }
 
-// garbler is a connection that changes replies to any values and times while garbage is set.
+// garbler is a connection. While garbage is set, it puts arbitrary values and times into replies.
 type garbler struct {
 	server
 	mu      sync.Mutex
@@ -158,7 +158,7 @@ func (g *garbler) Exchange(ctx context.Context, call *shared.Call) (*shared.Repl
 		reply.Values = make([]shared.Loaded, g.random.IntN(8))
 	}
 	if sometimes() {
-		reply.Time = some(100 * year) // the latest time in a reply of OnScripts
+		reply.Time = some(100 * year) // the latest time that a reply of OnScripts can contain
 	}
 	reply.Late = sometimes()
 	for i := range reply.Values {
@@ -181,7 +181,8 @@ func (g *garbler) Exchange(ctx context.Context, call *shared.Call) (*shared.Repl
 	return reply, nil
 }
 
-// A session must continue whatever the server replies, and must work again when the replies are correct again.
+// A session must continue to make calls whatever the server replies. Requests must be sent again when the replies are
+// correct again.
 func TestGarbageInRepliesStopsNothing(t *testing.T) {
 	for seed := range uint64(12) {
 		inWorld(t, func(w *world) {
@@ -218,7 +219,7 @@ func TestGarbageInRepliesStopsNothing(t *testing.T) {
 	}
 }
 
-// eager is a connection to a faulty engine. Its replies say that steps which only load have replaced the value.
+// eager is a connection to a faulty engine, whose replies say that even steps that only load have replaced the value.
 type eager struct{ server }
 
 func (e eager) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {

@@ -9,28 +9,29 @@ import (
 )
 
 const (
-	// partTime is how long after the start of a call the part that it brought may be used. The other sessions assume
-	// sessionTime; a tenth less allows for clocks that run at different speeds.
+	// partTime is how long after the start of a call a session may use the part that the call confirmed. Other sessions
+	// assume that the part is used for sessionTime. The difference allows for clocks that run at different speeds.
 	partTime = sessionTime * 9 / 10
-	// globalPeriod is the second in "requests a second". A sent request counts for this time and a round trip.
+	// globalPeriod is the second in "requests a second". A request counts for this time and the time of a round trip.
 	globalPeriod = time.Second
 	// globalIdle is how long a session without demand keeps its part.
 	globalIdle = 10 * time.Second
-	// listenPeriod is how often a session without a limit that receives messages renews its registration for holds.
+	// listenPeriod is how often a session that has no global limit and receives messages renews its registration for
+	// holds.
 	listenPeriod = 30 * time.Second
 	// firstRepeat is the pause after a failed call.
 	firstRepeat = 50 * time.Millisecond
-	// aloneFor is how long each part that is used without the server is valid.
+	// aloneFor is how long a part is valid that the process uses while the server is unavailable.
 	aloneFor = time.Minute
 )
 
 // global is the global limit of one credential in a session. It asks the server for a part when requests need one, and
-// loads the division once a second. Without a limit it only receives holds. There is at most one call at a time.
+// loads the division once a second. If no limit is set, it only learns of holds. It makes one call at a time.
 //
-//	away     the session has no part and no demand; no calls
-//	in use   from the first demand until there was none for ten seconds; without a limit until it is closed, because
-//	         other processes may report holds at any time
-//	closing  no caller uses it, but the server does not know that yet
+//	idle     the session has no part and no demand, and makes no calls
+//	in use   from the first demand until ten seconds have passed without demand; if no limit is set, until the global is
+//	         closed, because other processes may report holds at any time
+//	closing  no caller uses the limit, but the server does not know that yet
 type global struct {
 	session    *session
 	credential string
@@ -40,33 +41,33 @@ type global struct {
 	changed func() // nil: no caller uses it
 	demand  demand
 	hold    ratelimits.Throttle
-	tell    bool // perhaps the server does not know the hold
-	asks    bool // the call that is due will report the current demand
+	tell    bool // whether the hold may have to be reported to the server
+	asks    bool // whether a call is due that will report the current demand
 	inUse   bool
-	gone    bool // removed from the session's list
+	gone    bool // whether it was removed from the session's list
 	out     bool // the server is away
 	err     error
 	calls   repeater
 
-	users    atomic.Int64  // sessions that share the limit, as far as is known
+	users    atomic.Int64  // number of sessions that share the limit, as far as is known
 	known    *division     // latest known division, nil if none is known
 	cell     cell          // of the known division
-	lost     bool          // the server has lost the division that this session last knew
-	fades    bool          // the server will soon let the division expire
-	courtesy time.Duration // delay before a session reports a smaller part, so that sessions without a part go first
-	fresh    bool          // no call is needed before the next second is over, unless there is something to report
+	lost     bool          // whether the server has lost the division that this session last knew
+	fades    bool          // whether the server will soon delete the division because its life ends
+	courtesy time.Duration // delay before a smaller part is reported, so that sessions without a part call first
+	fresh    bool          // whether the division was loaded just now, so that a second call at once is not needed
 	knownAt  time.Duration
 	part     int // number of requests a second that the manager may send
 	until    time.Duration
-	lowered  bool          // the server does not know yet that the part shrank
-	alone    bool          // the part was taken while the server was away
+	lowered  bool          // whether the server does not know yet that the part shrank
+	alone    bool          // whether the process took the part while the server was away
 	at       time.Duration // start of the latest call that confirmed the part
-	naps     int           // number of suspensions of this process that the method wake has taken into account
-	comes    time.Duration // when a part may become available while there is none, 0 if not known
-	dead     []string      // users of the known division that were dead at the call that showed it
+	naps     int           // number of suspensions of this process that the method wake has handled
+	comes    time.Duration // if there is no part: when one may become available, 0 if not known
+	dead     []string      // users of the known division that the latest call found dead
 	lookedAt time.Duration // when a call last asked whether all other users are alive
 	nextEnd  time.Duration // when the next other user counts as dead unless it makes a call
-	failing  bool          // the last call failed
+	failing  bool          // whether the latest call failed
 }
 
 func (s *session) Global(credential string, limit int, changed func()) Global {
@@ -79,7 +80,7 @@ func (s *session) Global(credential string, limit int, changed func()) Global {
 		}
 		defer g.mu.Unlock()
 		g.limit, g.changed = max(limit, 0), changed
-		if g.limit == 0 { // other processes may report holds at any time
+		if g.limit == 0 { // other processes may report holds at any time, even without demand here
 			g.use()
 		}
 		return &partOf{global: g}
@@ -92,13 +93,14 @@ func newGlobal(s *session, credential string, out bool) *global {
 	return g
 }
 
-// partOf is one caller's use of a global limit. After its Close it does nothing, even if another caller uses the limit.
+// partOf is one caller's use of a global limit. Only the first call of Close has an effect, because another caller may
+// use the limit after that.
 type partOf struct {
 	*global
 	once sync.Once
 }
 
-// Close gives the part back to the other processes.
+// Close ends the caller's use, and gives the part back to the other processes.
 func (p *partOf) Close() { p.once.Do(p.leave) }
 
 // Part implements Global.
@@ -135,7 +137,7 @@ func (g *global) lapse(now time.Duration) {
 	}
 }
 
-// withoutServer returns the part that the outage policy allows while the server is unavailable.
+// withoutServer returns the part that the outage policy allows this process while the server is unavailable.
 func (g *global) withoutServer() int {
 	switch g.session.store.options.outage {
 	case OutageShare:
@@ -159,9 +161,9 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 		g.use()
 		return
 	}
-	// The first call of a burst may have reported only its first request. So report a higher demand at once if the part
-	// does not suffice. But if the reported demand already exceeds the part, do so only if the demand has more than
-	// doubled.
+	// The first call of a burst may have reported only the first request. So report a higher demand at once if the part
+	// does not suffice. However, if the reported demand already exceeds the part, report again only if the demand has more
+	// than doubled.
 	told, held, need := g.demand.told, g.part, min(g.demand.need(now), g.limit)
 	if !g.out && !g.asks && need > held && (told <= held || need > 2*told) {
 		g.asks = true
@@ -169,7 +171,7 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 	}
 }
 
-// HoldWait returns how long the hold lasts from now on.
+// HoldWait returns how much longer the hold lasts.
 func (g *global) HoldWait(now time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +188,7 @@ func (g *global) Hold(now, d time.Duration) {
 	}
 }
 
-// Err returns why there is no part, nil if requests may wait for one.
+// Err returns why the process gets no part, nil if requests may wait for a part.
 func (g *global) Err() error {
 	g.mu.Lock()
 	err, out := g.err, g.out && g.session.now() >= g.until
@@ -200,7 +202,7 @@ func (g *global) Err() error {
 	return err
 }
 
-// leave ends the caller's use, and lets a call give the part back.
+// leave ends the caller's use, and starts a call that gives the part back.
 func (g *global) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,7 +226,7 @@ func (g *global) use() {
 	g.calls.call()
 }
 
-// urge calls the server at once if the limit is in use.
+// urge makes a call at once if the limit is in use.
 func (g *global) urge() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -237,9 +239,9 @@ func (g *global) urge() {
 func (g *global) watch() {
 	g.mu.Lock()
 	now := g.session.now()
-	out, _ := g.session.away() // read again, because this call may be late
+	out, _ := g.session.away() // the call of watch may be late, so read the current state
 	if g.inUse && g.out && !out && now >= g.until {
-		if part := g.withoutServer(); part > 0 { // this part is used until the next reply arrives
+		if part := g.withoutServer(); part > 0 { // keep this part until the next reply arrives
 			g.part, g.alone, g.until = part, true, now+2*g.session.store.options.callTimeout
 		}
 	}

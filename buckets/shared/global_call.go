@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// lookAround is how often a session whose part suffices asks whether the other users of a limit are alive.
+// lookAround is how often a session with a sufficient part asks whether the other users of the limit are alive.
 const lookAround = 10 * time.Second
 
-// part is a call of a global limit. It replaces the known division by the next one, or only loads the division.
+// part is a call for a global limit. It replaces the known division by the next one, or only loads the division.
 type part struct {
-	introduces bool // whether it only measures the server's clock and loads the division
+	introduces bool // whether the call only measures the server's clock and loads the division
 	leaving    bool
 	expected   version   // of the known division
 	next       *division // nil: the call only loads
@@ -33,7 +33,7 @@ func (g *global) speak(exchange exchange) time.Duration {
 		g.mu.Unlock()
 		return never
 	}
-	era := g.session.eraNumber() // read before the clock
+	era := g.session.eraNumber() // first, because if the era ends before the clock is read, the call has no effect
 	q := g.compose(era)
 	if wait := g.spare(q); wait > 0 {
 		g.mu.Unlock()
@@ -50,14 +50,15 @@ func (g *global) speak(exchange exchange) time.Duration {
 	wait := g.heard(q, &r, err)
 	changed := g.changed
 	g.mu.Unlock()
-	if changed != nil {
-		// When changed returns, no request uses the old part any more, and the server may learn of a smaller one.
+	if changed != nil && (err != nil || !q.introduces) { // a call that introduces says nothing about the part
+		// After changed has returned, no request uses the old part, so a smaller part may be reported to the server.
 		changed()
 	}
 	return wait
 }
 
-// spare returns the wait until the next call if q has no news and cannot bring any, and 0 otherwise. g.mu must be held.
+// spare returns the wait until the next call if q is not needed: it reports no news, and the division was loaded just
+// now. Otherwise spare returns 0. g.mu must be held.
 func (g *global) spare(q *part) (wait time.Duration) {
 	now := g.session.now()
 	if !g.fresh || q.introduces || q.leaving || q.next != nil {
@@ -69,7 +70,7 @@ func (g *global) spare(q *part) (wait time.Duration) {
 	return max(wait, 0)
 }
 
-// cooling is how long a sent request may count against the limit.
+// cooling is how long a request may count against the limit after it was sent.
 func (g *global) cooling() time.Duration { return globalPeriod + g.session.store.options.trip }
 
 // compose returns the next call. g.mu must be held.
@@ -78,7 +79,7 @@ func (g *global) compose(era int64) *part {
 	now := s.now()
 	early, late := s.engineTime(now), s.engineLatest(now)
 	g.lapse(now)
-	if now-g.knownAt >= knowledge { // the server may have let the division expire
+	if now-g.knownAt >= knowledge { // the server may have deleted the division
 		g.known, g.cell.value, g.lost = nil, "", false
 	}
 	q := &part{expected: g.cell.version(), step: Step{Key: g.cell.key}}
@@ -106,14 +107,14 @@ func (g *global) compose(era int64) *part {
 			d.remove(s.id, late+g.cooling())
 			news = true
 		}
-		g.part, g.until = 0, 0 // other sessions may have the part even if the reply is lost
+		g.part, g.until = 0, 0 // even if the reply is lost, other sessions may have the part
 	case u == nil:
 		u, news = &share{}, true
 		d.Users[s.id] = u
 		if d.Claims > early {
 			d.claim(u, g.part)
 		}
-	case g.limit > 0 && g.at < s.aliveSince(): // another session may remove this user before the call takes effect
+	case g.limit > 0 && g.at < s.aliveSince(): // other sessions may be about to remove this user, so replace the value
 		news = true
 	}
 	if !q.leaving {
@@ -140,11 +141,12 @@ func (g *global) compose(era int64) *part {
 	return q
 }
 
-// mostHearers bounds how many sessions receive a division by message though it requires no action of theirs.
+// mostHearers bounds how many sessions receive a division by message although they need not react to it.
 const mostHearers = 8
 
-// hearers returns the sessions that receive the division by message: sessions that have to learn of a hold or to give a
-// surplus back, sessions that may use more, and some of those that may write the next division.
+// hearers returns the sessions to which the division is sent by message: all sessions if a hold was extended, sessions
+// that have to give a surplus back, sessions that got a larger part, and some of the sessions that may write the next
+// division.
 func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	for _, session := range slices.Sorted(maps.Keys(d.Users)) {
 		u := d.Users[session]
@@ -156,8 +158,9 @@ func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	return all
 }
 
-// current returns a copy of the division on the server. news reports whether the copy differs already from the server's
-// division. After a loss, current lets all users report their parts before free amounts are divided. g.mu must be held.
+// current returns a copy of the known division, or a new division if the server has none in this era. news reports
+// whether the result differs from the division on the server. After a loss, current lets all users report their parts
+// before free amounts are divided. g.mu must be held.
 func (g *global) current(era int64, now, early, late time.Duration) (d *division, news bool) {
 	if g.known != nil && g.known.Era != era {
 		g.miss(now)
@@ -165,11 +168,11 @@ func (g *global) current(era int64, now, early, late time.Duration) (d *division
 	if news = g.known == nil || g.known.Era != era; news {
 		d = &division{Era: era, Born: late, Users: map[string]*share{}}
 	} else {
-		d, _ = decodeDivision(g.cell.value) // cannot fail: decoded before
+		d, _ = decodeDivision(g.cell.value) // cannot fail, because it was decoded before
 	}
 	forgotten := sessionTime + g.cooling()
 	till := d.Born + forgotten
-	if g.alone || g.failing && now-g.at >= forgotten { // other sessions have no parts left, or will report them soon
+	if g.alone || g.failing && now-g.at >= forgotten { // other sessions have no parts, or will report them soon
 		till = min(till, late+g.session.returning())
 	}
 	if g.lost && d.Claims <= early && till > early {
@@ -184,7 +187,7 @@ func (g *global) miss(now time.Duration) {
 	g.lost, g.tell = true, g.hold.Wait(now) > 0
 }
 
-// report enters the session's need, limit and part into the division. The part may have shrunk, and may grow. It
+// report enters the session's need, limit and part into the division, and lets the part grow if amounts are free. It
 // reports whether the server has to learn of a change. g.mu must be held.
 func (g *global) report(d *division, u *share, now, early, late time.Duration) (news bool) {
 	was := *u
@@ -225,7 +228,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	is, _ := parseVersion(versionOf(main.Value))
 	switch {
 	case main.Replaced || g.cell.version() == q.expected:
-	case g.newer(is): // a message with a newer division came before the reply
+	case g.newer(is): // a message with a newer division arrived before the reply
 		main.Value = g.cell.value
 	case is.life != g.cell.version().life:
 		return 0
@@ -270,21 +273,21 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 	}
 	if !main.Replaced {
-		if g.limit > 0 && g.at < g.session.aliveSince() { // another session may be about to remove this user
+		if g.limit > 0 && g.at < g.session.aliveSince() { // other sessions may be about to remove this user
 			return 0
 		}
 		g.confirm(r.sent)
 	}
 	g.looked(q, r, shown)
-	if q.introduces || !main.Replaced && q.next != nil { // the clock or the division was not known before the call
+	if q.introduces || !main.Replaced && q.next != nil { // before the call, the clock or the division was not known
 		g.fresh = true
 		return 0
 	}
 	return g.rest(now)
 }
 
-// looked records which other users are dead, if the call also showed the division that is known now. A user that comes
-// back would replace this division.
+// looked records which other users are dead. It does so only if the call showed the division that is known now: a dead
+// user that became alive again would have replaced that division.
 func (g *global) looked(q *part, r *reply, shown string) {
 	g.nextEnd = forever
 	if r.values[0].Replaced {
@@ -299,7 +302,8 @@ func (g *global) looked(q *part, r *reply, shown string) {
 	}
 }
 
-// learn records a division that another session has written.
+// learn records a division that another session has written. If the division shows that the server has lost state,
+// learn records the loss, too.
 func (g *global) learn(value string, now time.Duration) error {
 	d, err := decodeDivision(value)
 	if err != nil {
@@ -313,7 +317,7 @@ func (g *global) learn(value string, now time.Duration) error {
 		g.miss(now)
 		g.session.lost()
 	}
-	if lost && is.life == was.life { // no process writes an older division
+	if lost && is.life == was.life { // no process writes an older division, so the server went back
 		g.session.endEra()
 		g.known, g.cell.value = d, value
 		return nil
@@ -322,7 +326,7 @@ func (g *global) learn(value string, now time.Duration) error {
 	return nil
 }
 
-// know records the division that the server has.
+// know records the division that the server has, and takes this session's part and the hold from it.
 func (g *global) know(d *division, value string, now time.Duration) {
 	if g.known != nil && g.known.Era != d.Era {
 		g.miss(now)
@@ -362,7 +366,7 @@ func (g *global) know(d *division, value string, now time.Duration) {
 	}
 }
 
-// confirm records that at the start of a call the server had the part that the latest known division shows.
+// confirm records that the server had the known division, with this session's part, at the start of a call.
 func (g *global) confirm(sent time.Duration) {
 	u := g.known.Users[g.session.id]
 	if u == nil || g.known.Era != g.session.eraNumber() {
@@ -406,13 +410,13 @@ func (g *global) rest(now time.Duration) (wait time.Duration) {
 	return max(wait, 10*time.Millisecond)
 }
 
-// newer reports whether the known division is later than a version, because a message came before the reply.
+// newer reports whether the known division is newer than a version, because a message arrived before the reply.
 func (g *global) newer(than version) bool {
 	known := g.cell.version()
 	return known.life == than.life && known.number > than.number
 }
 
-// told records the division in a message from another session.
+// told records a division that another session has sent by message.
 func (g *global) told(value string) {
 	naps := g.session.awake()
 	g.mu.Lock()
@@ -456,13 +460,14 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 	case !errors.As(err, &outage):
 		return firstRepeat
 	}
-	if leaving && now >= g.at+sessionTime+g.cooling() { // other sessions have the part by now, so no report is needed
+	if leaving && now >= g.at+sessionTime+g.cooling() { // other sessions already have the part, so no call is needed
 		return g.left()
 	}
-	return beatPeriod // by then the manager checks whether requests have waited too long
+	return beatPeriod // after the next call, the manager checks whether requests have waited too long
 }
 
-// left records that the session uses no part. Calls end, unless a request needed a part meanwhile. g.mu must be held.
+// left records that the session uses no part. No further call is made, unless a request has needed a part since the
+// last call started. g.mu must be held.
 func (g *global) left() time.Duration {
 	g.part, g.until, g.at, g.comes, g.demand.told, g.lowered, g.err = 0, 0, 0, 0, 0, false, nil
 	g.inUse = g.calls.again && g.changed != nil

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// halved returns two senders with half of the limit each.
+// halved returns two senders, each of which has half of the limit.
 func (w *world) halved() (a, b *sender) {
 	w.t.Helper()
 	a, b = w.twoSenders(50)
@@ -34,6 +34,20 @@ func TestDeadProcessLosesItsPart(t *testing.T) {
 	})
 }
 
+// A process whose part suffices looks every ten seconds whether the others are alive. So a later burst gets the part of
+// a dead process at once.
+func TestPartOfADeadProcessIsFreeBeforeItIsNeeded(t *testing.T) {
+	atOnce(t, func(w *world) {
+		lives, dead := w.twoSenders(50)
+		dead.send(20)
+		lives.send(20)
+		trickle(5, lives, dead)
+		dead.link.block(true)
+		trickle(14, lives)
+		lives.sendAll(t, 49)
+	})
+}
+
 func TestLossOfStateInterruptsNoProcess(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a, b := w.halved()
@@ -46,14 +60,14 @@ func TestLossOfStateInterruptsNoProcess(t *testing.T) {
 		c := w.sender(50)
 		c.send(2000)
 		took := w.until(10*time.Second, func() bool { return c.part() >= 16 })
-		assert.Less(t, took, 2*time.Second, "the old processes must share the parts that they have claimed")
+		assert.Less(t, took, 2*time.Second, "the old processes must give back some of the parts that they have claimed")
 		time.Sleep(3 * time.Second)
 		assert.LessOrEqual(t, most(time.Second, a, b, c), 50)
 	})
 }
 
-// The first call after a loss comes from a new session that only listens for holds and knows of no parts. It must not
-// divide the limit, because the other sessions still have their parts.
+// The first call after a loss comes from a new session. That session has no limit, so it only needs to learn of holds,
+// and it knows of no parts. It must not divide the limit, because the other sessions have their parts.
 func TestListenerThatCallsFirstAfterALossDividesNothing(t *testing.T) {
 	atOnce(t, func(w *world) {
 		w.server.Decide(near)
@@ -79,7 +93,7 @@ func TestServerThatComesBackEmptyIsUsedSoon(t *testing.T) {
 		require.Zero(t, a.part()+b.part())
 		w.server.Flush()
 		w.server.SetDown(false)
-		// Each process may still have its part, and must claim it within 1.5 s.
+		// Each process may use its part after the loss, and must claim the part within 1.5 s.
 		w.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
 		assert.LessOrEqual(t, most(time.Second, a, b), 50)
 	})
@@ -93,7 +107,7 @@ func TestGlobalLimitDuringAnOutage(t *testing.T) {
 			a, b := w.halved()
 			w.server.SetDown(true)
 			time.Sleep(1500 * ms)
-			assert.Equal(t, 25, a.part(), "a part is valid until its end")
+			assert.Equal(t, 25, a.part(), "a part must be valid until its end")
 			assert.NoError(t, a.global.Err())
 			time.Sleep(2 * time.Second)
 			assert.Equal(t, part, a.part())
@@ -117,9 +131,9 @@ func TestGlobalLimitDuringAnOutage(t *testing.T) {
 	}
 }
 
-// During an outage changed is called once a second, because some requests may have waited too long. If each of these
-// calls makes a new Need, that must not cause further calls of changed, although the Need's call of the server fails at
-// once.
+// During an outage changed is called once a second, because some requests may have waited too long. If the manager
+// calls Need in each of these calls, this must not cause further calls of changed, although the call to the server that
+// Need starts fails at once.
 func TestChangedIsCalledOnceASecondDuringAnOutage(t *testing.T) {
 	atOnce(t, func(w *world) {
 		var changed atomic.Int64
@@ -133,7 +147,7 @@ func TestChangedIsCalledOnceASecondDuringAnOutage(t *testing.T) {
 		g.Need(w.now(), 30, 0)
 		time.Sleep(time.Second)
 		g.Need(w.now(), 0, 30)
-		time.Sleep(8 * time.Second) // the session keeps a part, and has reported no need
+		time.Sleep(8 * time.Second) // the session has a part, and has reported that it needs nothing
 		w.server.SetDown(true)
 		time.Sleep(4 * time.Second)
 		waiting.Store(true)
@@ -160,7 +174,7 @@ func TestStepOfTheServersClockChangesNoPart(t *testing.T) {
 				require.Equal(t, 25, a.part())
 			}
 			time.Sleep(6 * time.Second)
-			assert.Equal(t, 50, a.part(), "the dead process's part is free after seconds, not after an hour")
+			assert.Equal(t, 50, a.part(), "the dead process's part must be free after seconds")
 		})
 	}
 }
@@ -185,7 +199,7 @@ func TestDivisionOfAnEarlierTimeIsNotUsed(t *testing.T) {
 	})
 }
 
-// The reply that reports a session dead arrives after the message that shows that the session has come back. No other
+// A reply says that a session is dead. It arrives after a message which shows that the session is alive again. No other
 // process may use the session's part.
 func TestSessionThatComesBackKeepsItsPart(t *testing.T) {
 	for late := 50 * ms; late < 450*ms; late += 50 * ms {
@@ -227,8 +241,8 @@ func TestSessionThatClosesBeforeItsFirstCallDelaysNoProcess(t *testing.T) {
 	})
 }
 
-// The reply to the call that returns a part is lost, and new requests arrive before the call is repeated. They must not
-// use the part, because another process may have it.
+// The reply to a call that returns a part is lost. New requests arrive before the call is repeated. They must not use
+// the part, because another process may have it.
 func TestReturnedPartIsNotUsed(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a := w.sender(50)
@@ -254,8 +268,8 @@ func TestReturnedPartIsNotUsed(t *testing.T) {
 	})
 }
 
-// The server's clock is set and its state is lost before a session has ended the era because of the clock. That must
-// not cause endless calls, and waiting requests must be sent.
+// A session has noticed that the server's clock was set. Before it can end the era, the server loses its state. This
+// must not cause endless calls, and waiting requests must be sent.
 func TestLossAfterAStepOfTheClockMakesNoLoop(t *testing.T) {
 	atOnce(t, func(w *world) {
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 10 * ms, After: 10 * ms} })

@@ -19,12 +19,12 @@ type holder struct {
 	global shared.Global
 	dead   bool
 	used   bool
-	had    bool          // the process has had a part, so it knows the division
-	late   time.Duration // end of the cut
-	parts  []int         // the parts of the latest moments, as a ring
+	had    bool          // whether the process has had a part, so that it knows the division
+	late   time.Duration // until then the calls of the process are blocked
+	parts  []int         // the parts at the latest moments, as a ring
 }
 
-// die ends a process without a report.
+// die ends a process that does not report its end.
 func (u *holder) die() {
 	u.dead = true
 	u.link.block(true)
@@ -35,7 +35,7 @@ const (
 	moments = int(time.Second / moment)
 )
 
-// use records the part that may be used now, and returns the largest part of the latest second.
+// use records the part that the process may use now, and returns the largest part that it had in the latest second.
 func (u *holder) use(now time.Duration, i int) (latest int) {
 	part := 0
 	if !u.dead {
@@ -52,7 +52,7 @@ func (u *holder) use(now time.Duration, i int) (latest int) {
 	return latest
 }
 
-// step is one event, and a wait after it.
+// step is one event and the wait after it.
 type step struct {
 	What  string
 	Who   int
@@ -74,7 +74,7 @@ func drawSteps(t *rapid.T) []step {
 	}), 5, 40).Draw(t, "steps")
 }
 
-// Whatever happens, the parts of all processes that are valid within one second must not exceed the limit together.
+// Whatever happens, the sum of all parts that are valid within one second must not exceed the limit.
 func TestPartsNeverExceedTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.SampledFrom([]int{1, 2, 3, 10, 50}).Draw(rt, "limit")
@@ -92,7 +92,7 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 	})
 }
 
-// In these schedules, a part was once given to two processes.
+// With each of these schedules, a part was given to two processes in an earlier version.
 func TestSchedulesWithALoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		trouble float64
@@ -100,8 +100,8 @@ func TestSchedulesWithALoss(t *testing.T) {
 		plays   int
 		steps   []step
 	}{
-		// A call is late, the server loses its state, and its clock is set back. By that clock the call is not late,
-		// and the call claims a part that its process has returned since.
+		// A call is late. Before it arrives, the server loses its state, and the server's clock is set back, so by that clock
+		// the call is not late. The call claims a part that its process has returned since.
 		"late call": {0.02, 0x1a, 20, []step{ // whether the call is late depends on the order of goroutines
 			{"quiet", 0, 4, 2181}, {"join", 0, 1, 3}, {"need", 0, 76, 38}, {"need", 1, 3, 0}, {"join", 0, 1, 4000},
 			{"wait", 0, 1, 50}, {"flush", 0, 1, 14}, {"wait", 0, 1, 206}, {"clock", 0, 4, 286}, {"need", 0, 69, 3000},
@@ -180,8 +180,8 @@ func (s *schedule) do(step step) {
 	u := s.users[step.Who%len(s.users)]
 	now := s.now()
 	s.log = append(s.log, fmt.Sprintf("%v %+v", now, step))
-	// A process that does not know the division cannot notice that the server has lost it. Other processes report it
-	// within seconds; until then no process without a part begins to use one.
+	// A process that does not know the division cannot notice that the server has lost the division. Other processes
+	// report the loss within seconds. Until then the test lets no process without a part begin to use one.
 	stranger := now < s.known
 	switch step.What {
 	case "join":
@@ -222,7 +222,7 @@ func (s *schedule) do(step step) {
 		s.server.Flush()
 	case "clock":
 		s.lose(now)
-		// Steps forward of less than a second may be taken for slow calls.
+		// If the clock is set forward by less than a second, processes may take this for slow calls.
 		skew := time.Duration(step.Count-50) * 200 * time.Millisecond
 		if step.Count >= 50 {
 			skew += time.Second
@@ -247,14 +247,14 @@ func (s *schedule) lose(now time.Duration) {
 	}
 }
 
-// watch waits, and checks the parts and the number of calls meanwhile.
+// watch waits for d. During this time it checks the parts and the number of calls.
 func (s *schedule) watch(d time.Duration) error {
 	for range int(d/moment) + 1 {
 		now, total := s.now(), 0
 		if s.i++; s.i%(3*moments) == 0 {
 			n := s.server.Calls()["part"]
 			if n-s.calls > 3*8*len(s.users) {
-				return fmt.Errorf("at %v %d calls in 3 s by %d; before: %v", now, n-s.calls, len(s.users), s.log)
+				return fmt.Errorf("at %v: %d calls in 3 s by %d processes; events before: %v", now, n-s.calls, len(s.users), s.log)
 			}
 			s.calls = n
 		}
@@ -265,7 +265,7 @@ func (s *schedule) watch(d time.Duration) error {
 			total += u.use(now, s.i)
 		}
 		if total > s.limit {
-			return fmt.Errorf("at %v up to %d of %d may be sent in a second, by %v; before: %v",
+			return fmt.Errorf("at %v: up to %d of %d requests may be sent in a second, by %v; events before: %v",
 				now, total, s.limit, s.state(), s.log)
 		}
 		time.Sleep(moment)

@@ -54,8 +54,8 @@ func TestNewProcessGetsItsFairPart(t *testing.T) {
 	}
 }
 
-// The first request of a burst causes a call of the server at once. The requests right behind it must get their part
-// within milliseconds, but must not cause a call each.
+// The first request of a burst causes a call to the server at once. The requests that follow immediately must get their
+// part within milliseconds, but must not cause one call each.
 func TestNewProcessGetsItsFairPartForABurstThatBeginsWithOneRequest(t *testing.T) {
 	atOnce(t, func(w *world) {
 		old, young := w.twoSenders(50)
@@ -67,12 +67,12 @@ func TestNewProcessGetsItsFairPartForABurstThatBeginsWithOneRequest(t *testing.T
 		calls := w.server.Calls()["part"]
 		young.send(1999)
 		w.until(10*ms, func() bool { return old.part() == 25 })
-		assert.LessOrEqual(t, w.server.Calls()["part"]-calls, 20, "the requests must not make a call each")
+		assert.LessOrEqual(t, w.server.Calls()["part"]-calls, 20, "the requests must not cause one call each")
 	})
 }
 
 // Waiting requests are cancelled, and their process sends nothing more. Another process that needs the limit must get
-// nearly all of it.
+// nearly the whole limit.
 func TestRequestsThatHaveLeftDoNotKeepTheirPart(t *testing.T) {
 	atOnce(t, func(w *world) {
 		old, young := w.twoSenders(50)
@@ -83,7 +83,7 @@ func TestRequestsThatHaveLeftDoNotKeepTheirPart(t *testing.T) {
 		old.queue = 0
 		old.mu.Unlock()
 		young.send(2000)
-		time.Sleep(8 * time.Second)
+		time.Sleep(6 * time.Second)
 		assert.Greater(t, young.part(), 40)
 	})
 }
@@ -107,8 +107,8 @@ func TestNewProcessKnowsWhenItsPartComes(t *testing.T) {
 	})
 }
 
-// A process that starts, or starts again, must be able to send its first requests at once, because some of the limit is
-// always free.
+// A process that starts, or that sends again after a pause, must be able to send its first requests at once, because
+// some of the limit is always free.
 func TestFirstRequestsOfAProcessDoNotWait(t *testing.T) {
 	for name, start := range map[string]func(w *world) (s *sender, requests int){
 		"beside a process that needs little": func(w *world) (*sender, int) {
@@ -123,7 +123,7 @@ func TestFirstRequestsOfAProcessDoNotWait(t *testing.T) {
 		},
 		"beside a process that sends 40 of 50 a second": func(w *world) (*sender, int) {
 			old := w.sender(50)
-			for range 100 { // 101 ms: no request waits at the time of a beat, so the result does not depend on chance
+			for range 100 { // with 101 ms no request waits when a beat is sent, so the result does not depend on chance
 				old.send(4)
 				time.Sleep(101 * ms)
 			}
@@ -137,7 +137,7 @@ func TestFirstRequestsOfAProcessDoNotWait(t *testing.T) {
 			return w.sender(50), 2
 		},
 		"beside twelve processes that need little": func(w *world) (*sender, int) {
-			const way = 50 * time.Microsecond // so that a message and a reply do not come at the same instant
+			const way = 50 * time.Microsecond // so that a message and a reply never arrive at the same instant
 			w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: way, After: way} })
 			var all []*sender
 			for range 12 {
@@ -189,11 +189,11 @@ func TestPartsFollowTheNeed(t *testing.T) {
 		b.send(2000)
 		time.Sleep(10 * time.Second)
 		require.Zero(t, a.waiting())
-		require.GreaterOrEqual(t, b.part(), 45, "process a needs nothing any more")
+		require.GreaterOrEqual(t, b.part(), 45, "process a no longer needs anything")
 		a.send(5)
 		took := w.until(10*time.Second, func() bool { return a.waiting() == 0 })
 		assert.LessOrEqual(t, took, 2*time.Second)
-		assert.GreaterOrEqual(t, b.part(), 40, "process a needs five only")
+		assert.GreaterOrEqual(t, b.part(), 40, "process a needs only five")
 		assert.LessOrEqual(t, most(time.Second, a, b), 50)
 	})
 }
@@ -308,8 +308,8 @@ func TestDivisionInUseDoesNotExpire(t *testing.T) {
 	})
 }
 
-// A hold must apply to all processes, also to those without a limit. A shorter hold must change nothing, and the
-// processes must report the hold again after the server has lost its state.
+// A hold must apply to all processes, even to processes without a limit. A shorter hold must change nothing. After the
+// server has lost its state, the processes must report the hold again.
 func TestHoldAppliesToAllProcesses(t *testing.T) {
 	for _, limit := range []int{50, 0} {
 		atOnce(t, func(w *world) {
@@ -348,7 +348,7 @@ func TestHoldReachesProcessesWithoutALimit(t *testing.T) {
 			var all []*sender
 			for range 2 {
 				all = append(all, join(w).sender(0))
-				time.Sleep(7 * ms) // two calls at the same moment would come in either order
+				time.Sleep(7 * ms) // otherwise two calls would be made at the same moment, in a random order
 			}
 			before := w.server.Calls()["part"]
 			time.Sleep(time.Hour - 3*time.Second)
@@ -380,13 +380,13 @@ func TestHoldOfAProcessThatNeedsNothingIsReported(t *testing.T) {
 	})
 }
 
-// A message with a newer division arrives before the reply to a call that was sent at the same instant. That must not
-// count as a loss.
+// A call is sent at the moment at which another process replaces the division. The message with the newer division
+// arrives before the reply to the call. This must not count as a loss.
 func TestMessageThatOvertakesTheReplyToAGlobalCallIsNoLoss(t *testing.T) {
 	atOnce(t, func(w *world) {
 		late := lateReplies(w)
 		a, b := w.twoSenders(50)
-		for range 2 { // afterwards both processes know a division with both of them
+		for range 2 { // after this both processes know a division that contains both of them
 			a.global.Need(w.now(), 1, 1)
 			b.global.Need(w.now(), 1, 1)
 			pass(2 * time.Second)

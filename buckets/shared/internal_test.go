@@ -16,14 +16,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// nowhere is an engine whose calls fail.
+// nowhere is an engine that fails all calls.
 type nowhere struct{}
 
 func (nowhere) Exchange(context.Context, *Call) (*Reply, error) {
 	return nil, errors.New("there is no server")
 }
 
-// newTestSession returns a session whose calls fail.
+// newTestSession returns a session all of whose calls fail.
 func newTestSession(t *testing.T, clock clockwork.Clock) *session {
 	t.Helper()
 	store, err := New(nowhere{})
@@ -37,8 +37,8 @@ func (s *session) testBucket() *bucket {
 	return s.Bucket(Key{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 }
 
-// A process wanted an earlier loan of the bucket, and its request for that loan is still on the server when the bucket
-// is lent again. The new loan must not count as wanted.
+// A process has asked for an earlier loan of a bucket. This want is still on the server when the bucket is lent again.
+// The new loan must not count as wanted.
 func TestWantOfAnEarlierLoanDoesNotEndTheNextOne(t *testing.T) {
 	for lent, wanted := range map[string]bool{"1.1": false, "1.2": true} {
 		s := newTestSession(t, clockwork.NewFakeClock())
@@ -49,8 +49,8 @@ func TestWantOfAnEarlierLoanDoesNotEndTheNextOne(t *testing.T) {
 	}
 }
 
-// The server has reported a session dead, but the session has come back since. Its requests in flight must stay in
-// flight.
+// A reply has shown that a session is dead, but the session has made a call since. The session's requests in flight
+// must stay in flight.
 func TestSessionThatComesBackKeepsItsRequests(t *testing.T) {
 	for name, back := range map[string]bool{"dead": false, "back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestSessionThatComesBackKeepsItsRequests(t *testing.T) {
 	}
 }
 
-// A dead session may have used a permit at the end of its life, because the request may have waited for the global
-// limit until then. So the permit must be charged from that time on.
+// A dead session may have used a permit just before it died, because a request with a permit may have waited for the
+// global limit until then. So the permit must be charged from that time on.
 func TestPermitOfADeadSessionIsChargedAtTheEndOfItsLife(t *testing.T) {
 	granted, period := time.Hour, 10*time.Second
 	s := state{window: ratelimits.NewWindow(granted, ratelimits.State{Limit: 1, Period: period})}
@@ -106,12 +106,12 @@ func TestStateWithTheLargestCountsCanBeRead(t *testing.T) {
 	assert.Equal(t, most, read.members[0].waiting)
 }
 
-// A session knows the server's clock only roughly, because its first reply took long. Later times in a state must not
-// be taken to mean that the clock was set back.
+// A session knows the server's clock only roughly, because the first reply took long. If a state then contains times
+// that seem to be in the future, the session must not conclude that the clock was set back.
 func TestRoughlyKnownClockWasNotSetBack(t *testing.T) {
 	s := newTestSession(t, clockwork.NewFakeClock())
 	now := time.Hour
-	s.engine.tell(now-3*time.Second, now, now-3*time.Second) // the call was carried out at once, and the reply took long
+	s.engine.tell(now-3*time.Second, now, now-3*time.Second) // the call was carried out at once, but the reply took long
 	b := s.testBucket()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,11 +133,11 @@ func TestServersClockIsNotKnownForLongWithoutReplies(t *testing.T) {
 	s.engine.tell(0, 0, time.Hour)
 	require.True(t, s.knowsEngine())
 	clock.Advance(time.Hour)
-	require.False(t, s.knowsEngine(), "clocks drift apart")
+	require.False(t, s.knowsEngine(), "the clocks may have drifted apart")
 }
 
-// inEras returns a session that was in era 1. At ten seconds it received a reply in era 2: the clock was set back by an
-// hour.
+// inEras returns a session that was in era 1. At ten seconds it received a reply from era 2, in which the server's
+// clock is an hour behind.
 func inEras(t *testing.T) *session {
 	t.Helper()
 	s := newTestSession(t, clockwork.NewFakeClock())
@@ -147,8 +147,8 @@ func inEras(t *testing.T) *session {
 	return s
 }
 
-// A late reply of the earlier era must not change the era, even if its call was sent when the reply of the new era
-// arrived.
+// A late reply from the earlier era must not change the era, even if its call was sent at the moment at which the reply
+// from the new era arrived.
 func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	for name, sent := range map[string]time.Duration{"before": 9 * time.Second, "at the same time": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	require.EqualValues(t, 1, s.eraNumber())
 }
 
-// An era ends while a state that was written in it is read. The times in that state must not be read by the new era's
-// clock. The state must only say how long to hold the bucket.
+// An era ends while a session reads a state of that era. The times in that state must not be taken as times by the
+// clock of the new era. The state must only say how long to hold the bucket.
 func TestStateOfTheEarlierEraIsNotReadByTheNewClock(t *testing.T) {
 	s := inEras(t)
 	b := s.testBucket()
@@ -180,7 +180,7 @@ func TestStateOfTheEarlierEraIsNotReadByTheNewClock(t *testing.T) {
 	require.LessOrEqual(t, b.recalls.until, now+5*time.Second)
 }
 
-// Any list of numbers must be rejected as a reply of the script, or be read as a reply with bounded values.
+// Any list of numbers that a script returns must be rejected, or be decoded into a reply with bounded values.
 func TestAnyNumbersAreNoReplyOrABoundedReply(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -197,7 +197,7 @@ func TestAnyNumbersAreNoReplyOrABoundedReply(t *testing.T) {
 		}
 		replies++
 		assert.GreaterOrEqual(t, reply.Time, time.Duration(0))
-		assert.Positive(t, reply.Time+forever, "there is no overflow")
+		assert.Positive(t, reply.Time+forever, "the sum must not overflow")
 		for _, loaded := range reply.Values {
 			assert.GreaterOrEqual(t, loaded.Life, time.Duration(0))
 			assert.LessOrEqual(t, loaded.Life, forever)

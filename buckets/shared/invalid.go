@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	// invalidSlot is the length of the slots in which responses are counted.
+	// invalidSlot is the length of a slot. Responses are counted by the slot of time in which they arrive.
 	invalidSlot = 10 * time.Second
-	// invalidPeriod is the same as Discord's. A slot counts until all of it is older than that, so one slot more counts
-	// than fits into the period.
+	// invalidPeriod is Discord's period. A slot counts until all of it is older than the period, so the slots that count
+	// are one more than fit into the period.
 	invalidPeriod = ratelimits.DefaultInvalidPeriod
 	invalidSlots  = int64(invalidPeriod / invalidSlot)
-	// manyInvalid is how many responses the other processes must have counted so that a session loads their count every
-	// second.
+	// manyInvalid is the count of the other processes from which on a session loads it every second.
 	manyInvalid = ratelimits.DefaultInvalidLimit / 10
-	// invalidCalm is the time between two calls while no process has counted a response.
+	// invalidCalm is the time between two calls while all counts are 0.
 	invalidCalm = time.Minute
-	// invalidRounds is how many more calls a session makes once the manager no longer reads the count of the others.
+	// invalidRounds is how many more calls a session makes after the manager has stopped reading the count of the other
+	// processes.
 	invalidRounds = 6
 )
 
-// counts are the invalid responses of all sessions in the latest period, by session, as the server stores them.
+// counts holds the numbers of invalid responses of all sessions in the latest period, by session. The server stores it.
 type counts map[string]*count
 
-// count is the count of one session.
+// count holds the number of invalid responses of one session.
 type count struct {
-	Told  int64           `json:"told"`  // since the session began
-	Slots map[int64]int64 `json:"slots"` // number of responses by slot of the server's time
+	Told  int64           `json:"told"`  // number since the session began
+	Slots map[int64]int64 `json:"slots"` // number in each slot of the server's time
 }
 
-// others removes slots older than a period, and slots later than now, which remain after the server's clock was set
-// back. It returns the count of all sessions but the named one.
+// others removes the slots that are older than a period, and the slots in the future, which can remain after the
+// server's clock was set back. It returns the sum of the counts of all other sessions.
 func (all counts) others(session string, now time.Duration) (sum int64) {
 	slot := int64(now / invalidSlot)
 	for name, c := range all {
@@ -59,26 +59,26 @@ func (all counts) others(session string, now time.Duration) (sum int64) {
 	return sum
 }
 
-// invalid counts the invalid responses of an address or an application together with all other processes. It reports a
-// new count within a second, and the first response at once. While the manager reads the count of the others, a session
-// loads it: every second if it is high, every minute if no process has counted a response, and every ten seconds
-// otherwise.
+// invalid counts the invalid responses of an address or an application together with all other processes. It reports
+// the first response at once, and further ones within a second. While the manager reads the count of the other
+// processes, invalid loads this count: every second if it is high, every minute if all counts are 0, and every ten
+// seconds otherwise.
 type invalid struct {
 	session *session
 	cell    cell // of counts
 	contest contest
 
-	others atomic.Int64
-	wanted atomic.Bool // whether the manager has read others since the last call
+	others atomic.Int64 // count of the other processes
+	wanted atomic.Bool  // whether the manager has read others since the last call
 
 	mu     sync.Mutex
-	count  int64                   // responses since the session began
+	count  int64                   // number of responses since the session began
 	told   int64                   // the part of count that the server knows
-	before [invalidSlots + 1]int64 // ring of the counts at the end of the latest slots
+	before [invalidSlots + 1]int64 // the values of count at the ends of the latest slots, as a ring
 	newest int64                   // number of the newest slot in before
-	idle   int                     // calls in a row without a read of others before them
-	calm   bool                    // whether no process had counted a response at the last call
-	ahead  time.Duration           // the clock of the server that has the count, minus ours
+	idle   int                     // number of calls in a row before which the manager did not read others
+	calm   bool                    // whether all counts were 0 at the last call
+	ahead  time.Duration           // the server's clock minus ours, for the server that has the counts
 	calls  repeater
 }
 
@@ -99,7 +99,7 @@ func (s *session) Invalid() (others int) {
 	i.idle = 0
 	if i.calm {
 		i.calm = false
-		i.calls.call() // others may be a minute old
+		i.calls.call() // at once, because i.others may be a minute old
 	} else {
 		i.calls.within(beatPeriod)
 	}
@@ -125,7 +125,7 @@ func (i *invalid) ask() {
 	}
 }
 
-// roll begins the slots up to now. i.mu must be held.
+// roll begins new slots until the newest one contains now. i.mu must be held.
 func (i *invalid) roll(now time.Duration) {
 	slot := int64(now / invalidSlot)
 	i.newest = max(i.newest, slot-int64(len(i.before)))
@@ -142,7 +142,7 @@ func (i *invalid) once() time.Duration {
 	return i.speak(i.session.context)
 }
 
-// speak makes one call, and returns the wait until the next one.
+// speak makes one call, and returns the wait until the next call.
 func (i *invalid) speak(ctx context.Context) time.Duration {
 	i.mu.Lock()
 	step := i.compose()
@@ -164,7 +164,7 @@ func (i *invalid) speak(ctx context.Context) time.Duration {
 	if !settled && !i.calls.stopped {
 		return i.contest.pause()
 	}
-	if !settled || i.count > i.told && step.Value == "" { // nothing was known, or the server has lost the count
+	if !settled || i.count > i.told && step.Value == "" { // the call could not report the count, so make another one
 		return 0
 	}
 	if i.wanted.Swap(false) {
@@ -186,8 +186,8 @@ func (i *invalid) speak(ctx context.Context) time.Duration {
 	return never
 }
 
-// compose returns the step of the next call. The step only loads if the server's clock is not known or there is no
-// news. i.mu must be held.
+// compose returns the step of the next call. The step only loads if the server's clock is not known or there is nothing
+// to report. i.mu must be held.
 func (i *invalid) compose() Step {
 	now := i.session.now()
 	i.roll(now)
@@ -195,7 +195,7 @@ func (i *invalid) compose() Step {
 		return Step{Key: i.cell.key}
 	}
 	all, at := counts{}, now+i.ahead
-	_ = content(i.cell.value, &all) // cannot fail: learn has read it before
+	_ = content(i.cell.value, &all) // cannot fail, because learn has decoded it before
 	all.others(i.session.id, at)
 	mine := &count{Slots: map[int64]int64{}}
 	if known := all[i.session.id]; known != nil {
@@ -210,7 +210,7 @@ func (i *invalid) compose() Step {
 	return i.cell.replace(all, invalidPeriod+2*invalidSlot)
 }
 
-// learn records the server's value after a call. i.mu must be held.
+// learn records the value and the time in the reply to a call. i.mu must be held.
 func (i *invalid) learn(r *reply) error {
 	all := counts{}
 	if err := i.session.content(&i.cell, &all); err != nil {
@@ -224,10 +224,10 @@ func (i *invalid) learn(r *reply) error {
 	return nil
 }
 
-// oldest returns the session's count of a period ago. i.mu must be held.
+// oldest returns the value that count had a period ago. i.mu must be held.
 func (i *invalid) oldest() int64 { return i.before[(i.newest+1)%int64(len(i.before))] }
 
-// last reports the remaining count when the session ends.
+// last reports, when the session ends, the responses that the server does not know yet.
 func (i *invalid) last() {
 	out, _ := i.session.away()
 	i.mu.Lock()

@@ -21,7 +21,11 @@ func count(session shared.Session, n int) {
 func TestInvalidResponsesAreCountedTogether(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a, b := w.process().session, w.process().session
+		b.Others()
+		time.Sleep(30 * time.Second)
 		count(a, 3)
+		time.Sleep(31 * time.Second)
+		assert.Equal(t, 3, b.Others(), "a process loads the count every minute even if there is none")
 		count(b, 5)
 		time.Sleep(2 * time.Second)
 		count(a, 1)
@@ -41,7 +45,7 @@ func TestInvalidResponsesAreCountedTogether(t *testing.T) {
 func TestInvalidResponsesAreForgottenAfterTenMinutes(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a, b := w.process().session, w.process().session
-		time.Sleep(8 * time.Second) // the responses come at the end of a slot
+		time.Sleep(8 * time.Second) // so that the responses are counted at the end of a slot
 		count(a, 3)
 		time.Sleep(5 * time.Minute)
 		count(a, 4)
@@ -53,7 +57,7 @@ func TestInvalidResponsesAreForgottenAfterTenMinutes(t *testing.T) {
 		time.Sleep(4*time.Minute + 34*time.Second)
 		assert.Equal(t, 7, others())
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, 7, others(), "the responses are not ten minutes old yet")
+		assert.Equal(t, 7, others(), "the responses are less than ten minutes old")
 		time.Sleep(30 * time.Second)
 		assert.Equal(t, 4, others())
 		time.Sleep(5 * time.Minute)
@@ -119,7 +123,7 @@ func TestInvalidResponsesCountTogetherByAddressIfOneIsGiven(t *testing.T) {
 		} {
 			a := join(counted[0], counted[1])
 			count(a, 7)
-			a.Close() // which reports the count
+			a.Close() // reports the count
 			for by, n := range want {
 				b := join(by[0], by[1])
 				b.Others()
@@ -139,7 +143,7 @@ func TestInvalidResponsesCostFewCalls(t *testing.T) {
 			a.Others()
 			time.Sleep(100 * ms)
 		}
-		assert.LessOrEqual(t, w.server.Calls()["invalid"], 11, "while no response is counted")
+		assert.LessOrEqual(t, w.server.Calls()["invalid"], 11, "few calls while no response is counted")
 		before := w.server.Calls()["invalid"]
 		for range 600 {
 			a.Invalid()
@@ -149,7 +153,7 @@ func TestInvalidResponsesCostFewCalls(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		before = w.server.Calls()["invalid"]
 		time.Sleep(time.Hour)
-		assert.Equal(t, before, w.server.Calls()["invalid"], "while nobody reads the count")
+		assert.Equal(t, before, w.server.Calls()["invalid"], "no calls while no manager reads the count")
 	})
 }
 
@@ -196,7 +200,7 @@ func TestManyProcessesCountInvalidResponses(t *testing.T) {
 	})
 }
 
-// half is a cluster in which one node is down: the node with the key of the address, which is in another slot than the
+// half is a cluster in which one node is down. That node has the key of the address, which is in another slot than the
 // keys of the application.
 type half struct{ server }
 
@@ -207,7 +211,7 @@ func (h half) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, e
 	return h.server.Exchange(ctx, call)
 }
 
-// A bucket must be available even while invalid responses cannot be counted.
+// Requests must be sent in a bucket even while invalid responses cannot be counted together.
 func TestBucketsDoNotDependOnTheSlotOfTheAddress(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.join(half{w.server}, realClock, shared.WithOutage(shared.OutageFail), shared.WithAddress("203.0.113.7"))
@@ -222,7 +226,7 @@ func TestBucketsDoNotDependOnTheSlotOfTheAddress(t *testing.T) {
 }
 
 // skewed is a cluster in which the node with the key of the address has another clock. It counts the calls that are
-// late, and the calls to that node that say after which time they are late, which they must not.
+// late, and the calls to that node with a NotAfter, which must be 0 in all of them.
 type skewed struct {
 	server
 	late *int
@@ -243,7 +247,7 @@ func (s skewed) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply,
 	return reply, err
 }
 
-// The clock of one node must not decide whether calls to another node are late.
+// Whether a call to one node is late must not depend on the clock of another node.
 func TestBucketsDoNotDependOnTheClockOfTheAddress(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := 0

@@ -8,39 +8,39 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// loan is a bucket that this process has for itself. The server lent it, or the process took it while the server was
-// unavailable. A loan from the server lasts as long as the session, but no longer than the server certainly stores the
-// bucket; the next permit brings a new loan.
+// loan is the right of this process to use a bucket alone. The server has lent the bucket, or the process has taken it
+// while the server is unavailable. A loan from the server lasts as long as the session is alive, but no longer than the
+// server certainly stores the bucket. After that, the next permit brings a new loan.
 type loan struct {
-	state   *state            // the server's state when it lent the bucket; nil if the process took it
-	offered bool              // whether the manager has not made a call since the loan began
-	wanted  bool              // whether another session needs the bucket
-	alone   bool              // whether the process took it while the server was unavailable
-	share   int               // number of processes that share the limit, 1 for the whole limit
-	at      time.Duration     // start of the call that brought the loan, or when the process took it
-	window  ratelimits.Window // of a loan that the process took, by our clock
+	state   *state            // the state that the server lent; nil if the process took the bucket
+	offered bool              // whether the loan is on offer: it begins with the manager's next call
+	wanted  bool              // whether the loan has to end, for example because another session needs the bucket
+	alone   bool              // whether the process took the bucket while the server was unavailable
+	share   int               // the process uses 1/share of the limit
+	at      time.Duration     // start of the call that brought the loan, or when the process took the bucket
+	window  ratelimits.Window // by our clock; only if the process took the bucket
 
 	low, high time.Duration // bounds of the times in the lent state minus ours
 }
 
-// declaredLoanTime bounds a loan of a declared limit. After the server has lost its key, the limit may be lent to a
-// second process, and no response would show that.
+// declaredLoanTime bounds a loan of a declared limit. If the server loses the key of the limit, it may lend the limit
+// to a second process, and no response would show that.
 const declaredLoanTime = time.Minute
 
 // forever is the length of a loan without a known end.
 const forever = 10 * 365 * 24 * time.Hour
 
-// returned is a loan that has ended, until the server has its state.
+// returned is a loan that has ended, but whose state the server does not have yet.
 type returned struct {
-	kept    string  // the returned state, as the server stores it
+	kept    string  // the returned state in the form in which the server stores it
 	version version // version that was lent
-	wanted  bool    // another session needs the bucket
-	alone   bool    // other processes may have used the bucket at the same time
-	slept   bool    // this process was suspended: responses may be much older than they seem
+	wanted  bool    // whether another session needed the bucket
+	alone   bool    // whether other processes may have used the bucket at the same time
+	slept   bool    // whether this process may have been suspended, so that responses may be older than they seem
 }
 
-// seen returns a response scaled to the loan's share of the limit. If there is no loan or its share is 1, it returns r
-// unchanged.
+// seen returns a response whose limit and remaining requests are reduced to the loan's share of the limit. If there is
+// no loan, or share is 1, it returns r unchanged.
 func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
 	if l != nil && l.share > 1 && r.Limited {
 		r.Limit = max(r.Limit/l.share, 1)
@@ -67,7 +67,7 @@ func (b *bucket) accept(l *loan) {
 	b.activate()
 }
 
-// hand records in a loan an outcome that the server does not know.
+// hand records in a loan the outcome of an earlier request that the server does not know yet.
 func (b *bucket) hand(l *loan, o *outcome) {
 	s := b.session
 	if l.state == nil {
@@ -78,7 +78,7 @@ func (b *bucket) hand(l *loan, o *outcome) {
 	}
 	now := s.engineTime(s.now())
 	permit, ok := l.state.land(s.id, o.number)
-	if !ok && !o.unsent { // the request was sent after the call that brought the loan
+	if !ok && !o.unsent { // the call that brought the loan had started before the request was sent
 		permit, ok = l.state.window.Adopt(now, s.sentTime(o.sent)), true
 	}
 	if ok {
@@ -86,7 +86,7 @@ func (b *bucket) hand(l *loan, o *outcome) {
 	}
 }
 
-// begin starts the loan on offer: from now on the manager's window decides. b.mu must be held.
+// begin starts the loan that is on offer. From now on the manager's window decides. b.mu must be held.
 func (b *bucket) begin(now time.Duration) {
 	l := b.loan
 	l.offered = false
@@ -107,7 +107,8 @@ func (b *bucket) begin(now time.Duration) {
 	b.hold = 0
 }
 
-// takeOut returns the lent window with times by our clock, and moves the permits in flight to it.
+// takeOut returns the window of the lent state with times by our clock. It gives the requests in flight permits of this
+// window.
 func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	s, low, high := b.session, l.low, l.high
 	early := now + low
@@ -115,7 +116,7 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	for _, f := range l.state.flights {
 		if p := b.flying(f.number); p != nil {
 			p.window = f.permit.SentAt(p.sent+low).Shift(-high, -low)
-		} else { // the request was never sent
+		} else { // the request was not sent, and will not be sent with this permit
 			w.Return(early, f.permit)
 		}
 	}
@@ -128,8 +129,8 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	return *w
 }
 
-// loanUntil returns when the loan ends, 0 if there is none. Successful calls of the session may move the end. b.mu must
-// be held.
+// loanUntil returns when the loan ends, 0 if there is no loan. Each successful call of the session may move the end.
+// b.mu must be held.
 func (b *bucket) loanUntil() time.Duration {
 	switch {
 	case b.loan == nil:
@@ -144,7 +145,7 @@ func (b *bucket) loanUntil() time.Duration {
 	return min(b.loan.at+longest, b.session.believedUntil(b.loan.at))
 }
 
-// giveUp ends a loan that is still on offer, and returns it as it was lent. b.mu must be held.
+// giveUp ends a loan that is on offer, and returns the state that was lent. b.mu must be held.
 func (b *bucket) giveUp() {
 	l := b.loan
 	b.loan = nil
@@ -155,9 +156,9 @@ func (b *bucket) giveUp() {
 	b.activate()
 }
 
-// endLoan returns the loan: from now on all processes decide together. The server learns of it with the next tick, or
-// at once if a process may wait for the bucket. That call is made a moment later, so that the manager can report its
-// waiters first. b.mu must be held.
+// endLoan returns the loan, so from now on all processes decide together. The return is reported to the server with the
+// next tick, or almost at once if a process may be waiting for the bucket. In the second case the call is made a moment
+// later, so that the manager can report its waiting requests first. b.mu must be held.
 func (b *bucket) endLoan(now time.Duration) {
 	s, l := b.session, b.loan
 	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0
@@ -191,7 +192,7 @@ func (b *bucket) endLoan(now time.Duration) {
 	}
 }
 
-// restore merges the returned loan into s, the state that the server had at the expected version.
+// restore merges the state of the returned loan into s, the state that the server has with the expected version.
 func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	r, mine := b.returned, b.session.id
 	if s.owner == mine {
@@ -202,10 +203,10 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	}
 	was, err := decode(r.kept)
 	switch {
-	case err != nil: // cannot happen: kept was encoded here
+	case err != nil: // cannot happen, because endLoan or giveUp has encoded it
 	case expected == r.version && !r.alone && !r.slept && was.era == s.era:
 		s.window, s.flights = was.window, was.flights
-	default: // another process used the bucket meanwhile, or the server lost its state
+	default: // another process may have used the bucket during the loan, or the server has lost its state
 		rest := was.window.Reset() - now
 		if was.era != s.era {
 			rest = min(rest, was.window.Period())
@@ -220,10 +221,10 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	}
 }
 
-// recall merges the window that a process knew into the state of a bucket that the server has lost or set back. The
-// bucket is held for rest, and then one request goes first. A declared limit is an exception, because its period may be
-// a day: its known requests stay charged, and the other permits may be used after settleTime, when all sessions have
-// reported their requests.
+// recall merges the window that a process knew into the state of a bucket, because the server has lost its state or has
+// an older one. It holds the bucket for rest. After that, one request is sent before all others. A declared limit is
+// held for settleTime at most, because its period may be a day. After that time all sessions have reported their
+// requests, which stay charged, and the other permits may be used.
 func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
 	if s.window.Declared() {
 		s.window.Remember(now, w, now+rest)
@@ -236,8 +237,8 @@ func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Durati
 	s.window.HoldFor(now, max(rest, time.Millisecond), max(w.HoldClass(now), ratelimits.ClassOK))
 }
 
-// goAlone takes the bucket for this process while the server is unavailable, if the outage policy allows it. b.mu must
-// be held.
+// goAlone lets this process use the bucket alone while the server is unavailable, if the outage policy allows it. b.mu
+// must be held.
 func (b *bucket) goAlone(now time.Duration) {
 	policy, share := b.session.store.options.outage, 1
 	switch {
@@ -247,14 +248,14 @@ func (b *bucket) goAlone(now time.Duration) {
 		share = b.users()
 	}
 	l := &loan{alone: true, share: share, at: now, window: b.guess(now, share)}
-	b.returned = nil // endLoan will return a newer state
+	b.returned = nil // when the new loan ends, endLoan returns a newer state
 	b.accept(l)
 }
 
-// users returns how many sessions may use the bucket, as far as is known, this one included.
+// users returns how many sessions may use the bucket, as far as is known, including this one.
 func (b *bucket) users() int { return max(b.session.sessions(), b.mates) }
 
-// guess returns a window with 1/share of the limit, made from what is known of the bucket now.
+// guess returns a window with 1/share of the bucket's limit, from what is known of the bucket.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	b.outdate()
 	known := b.known
@@ -262,10 +263,9 @@ func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 		known = b.unknown()
 	}
 	s, late := known.window.State(b.session.engineTime(now)), latenessOf(&known.window)
-	s.Reset = max(s.Reset-late.by, 0) // expect adds it again below
+	s.Reset = max(s.Reset-late.by, 0) // expect adds the lateness again below
 	if share > 1 && s.Limit > 0 {
-		// The other processes may have used the rest of this window, and may have started another one that this process
-		// does not know.
+		// The other processes may have used the rest of the known window, and may have started another window since.
 		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit
 		s.Limit = max(s.Limit/share, 1)
 		s.Used = min(s.Used, s.Limit)
@@ -275,7 +275,8 @@ func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	return w
 }
 
-// backAgain ends a loan that the process took while the server was unavailable. b.mu must be held.
+// backAgain is called when the server is available again. If the process took the bucket during the outage, the
+// manager's next call ends this loan. b.mu must be held.
 func (b *bucket) backAgain() {
 	if b.loan != nil && b.loan.alone {
 		b.loan.wanted = true

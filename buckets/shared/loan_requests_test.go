@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// lends returns users of n buckets that are lent to a process, and users in the processes that will need the buckets.
+// lends returns users of n buckets that are lent to process p (lent), and users of the same buckets in the processes
+// that to returns (needs).
 func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 	for i := range n {
 		key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
@@ -23,8 +24,8 @@ func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 	return lent, needs
 }
 
-// A bucket moves between processes many times. Requests for loans that were returned must be forgotten, so that calls
-// do not become longer and no further calls are made about these loans.
+// A bucket is lent to two processes in turn, many times. The wants (requests for the loan) of returned loans must be
+// forgotten: calls must not become longer, and no further calls must be made because of these loans.
 func TestRequestsForReturnedLoansAreForgotten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -71,8 +72,8 @@ func TestRequestsForLoansAreForgottenAfterTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// Other processes need many buckets that are lent to one process, which gets no messages. The replies to its beats must
-// name all of these buckets.
+// Many buckets are lent to one process, which receives no messages. Other processes need all of these buckets. The
+// replies to beats (calls that show that the process is alive) must name all of them.
 func TestBeatsNameAllLoansThatAreNeeded(t *testing.T) {
 	for name, several := range map[string]bool{"one process": false, "one process each": true} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
@@ -104,8 +105,8 @@ func TestBeatsNameAllLoansThatAreNeeded(t *testing.T) {
 	}
 }
 
-// Process q needs new loans of process p all the time. Process r needs one loan of p, and p must learn of that within
-// three seconds.
+// Process q needs other loans of process p all the time. Process r needs one loan of p. Process p must learn of r's
+// need within three seconds.
 func TestProcessThatNeedsManyLoansDoesNotDelayAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
@@ -126,7 +127,7 @@ func TestProcessThatNeedsManyLoansDoesNotDelayAnother(t *testing.T) {
 				}
 			}
 		}
-		assert.True(t, some.wanted(), "process p must hear it within 3 s")
+		assert.True(t, some.wanted(), "process p must learn of the need within 3 s")
 	})
 }
 

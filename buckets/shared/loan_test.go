@@ -37,7 +37,7 @@ func TestBucketThatOneProcessUsesIsLentAgain(t *testing.T) {
 		pass(2 * time.Second)
 		a.join(3)
 		pass(10 * ms)
-		require.True(t, a.lent, "no other process has used the bucket lately")
+		require.True(t, a.lent, "no other process has used the bucket recently")
 		assert.Equal(t, 5, a.window.Limit())
 		assert.Zero(t, a.window.State(w.now()).Used)
 		assert.False(t, b.lent)
@@ -49,7 +49,7 @@ func TestLoanIsReturnedWhenAnotherProcessNeedsTheBucket(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			notices := 40 * ms
 			if quiet {
-				notices = 255 * ms // the longest time between two calls
+				notices = 255 * ms // the longest time between two calls for a lent bucket
 			}
 			inWorld(t, func(w *world) {
 				w.server.SetQuiet(quiet)
@@ -66,11 +66,11 @@ func TestLoanIsReturnedWhenAnotherProcessNeedsTheBucket(t *testing.T) {
 				permits := a.giveBack(ratelimits.State{Limit: 5, Used: 2, Reset: 500 * ms, Period: time.Second}, w.now())
 				require.Len(t, permits, 1)
 				pass(notices)
-				assert.Equal(t, 2, b.leaves(), "two were used and one is in flight")
+				assert.Equal(t, 2, b.leaves(), "two permits were used, and one request is in flight")
 				pass(260*ms - notices)
 				a.bucket.Report(w.now(), permits[0], headers(5, 0, 240*ms, 1000))
 				pass(400 * ms)
-				require.Equal(t, 2+1, b.leaves(), "one request goes first at the first opening")
+				require.Equal(t, 2+1, b.leaves(), "one request must be sent first when the bucket opens")
 				b.answerNumber(2, headers(5, 4, time.Second, 2000))
 				pass(10 * ms)
 				assert.Equal(t, 2+5-2, b.leaves(), "two earlier requests of b are still in flight")
@@ -119,7 +119,7 @@ func TestLoanIsReturnedWithTheBeatIfNoRequestWaits(t *testing.T) {
 		calls := w.server.Calls()
 		assert.Equal(t, 2, calls["swap"], "%v", calls)
 		pass(5 * time.Second)
-		assert.Equal(t, calls, w.server.Calls(), "there is no more news")
+		assert.Equal(t, calls, w.server.Calls(), "there is nothing to report")
 		b := w.process().use(someKey)
 		b.join(10)
 		pass(10 * ms)
@@ -157,7 +157,7 @@ func TestReturnOfAUsedUpBucketWakesAProcessThatWaits(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
 		b.join(1)
-		pass(2 * time.Second) // by now process b asks seldom
+		pass(2 * time.Second) // until process b asks only seldom
 		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 80 * ms, Period: time.Second})
 		pass(79 * ms)
 		assert.Zero(t, b.leaves())
@@ -166,7 +166,7 @@ func TestReturnOfAUsedUpBucketWakesAProcessThatWaits(t *testing.T) {
 	})
 }
 
-// A loan that arrives after its bucket was closed must be returned.
+// If a loan arrives after its bucket was closed, the loan must be returned.
 func TestLoanThatArrivesAfterItsBucketWasClosed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -189,7 +189,7 @@ func TestResponseBeforeALoanIsAcceptedCountsInTheLoan(t *testing.T) {
 		pass(10 * ms)
 		require.Len(t, a.flying, 1)
 		pass(1500 * ms)
-		a.asleep = true // so that the process does not accept the loan yet
+		a.asleep = true // so that the loan stays on offer
 		a.join(1)
 		pass(5 * ms)
 		a.bucket.Report(w.now(), a.flying[0], headers(5, 4, time.Second, 3000))
@@ -199,8 +199,8 @@ func TestResponseBeforeALoanIsAcceptedCountsInTheLoan(t *testing.T) {
 	})
 }
 
-// A response to a request without a permit arrives while the call that brings the loan is in progress. The request must
-// count in the loan.
+// A request was sent without a permit. Its response arrives while the call that brings the loan is in progress. The
+// request must be charged in the loan's window.
 func TestResponseDuringTheCallForALoanCountsInTheLoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
@@ -215,8 +215,8 @@ func TestResponseDuringTheCallForALoanCountsInTheLoan(t *testing.T) {
 	})
 }
 
-// In a leaky bucket, a request that is counted later gets a later reset. An earlier reset in a response that arrives
-// later must not free a place.
+// In a leaky bucket, the response to a request that Discord counts later has a later reset. If responses arrive in
+// another order, an earlier reset must not allow a further request.
 func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -235,8 +235,8 @@ func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 	})
 }
 
-// A response in another process names the limit of a lent bucket. The holder returns the loan without a limit. The
-// named limit must be kept.
+// A response in another process names the limit of a lent bucket. The holder of the loan does not know this limit when
+// it returns the loan. The limit must still be known after that.
 func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -245,15 +245,15 @@ func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 		b.join(5)
 		pass(10 * ms)
 		require.True(t, a.wanted())
-		a.giveBack(ratelimits.State{}, a.now()) // with its request in flight
+		a.giveBack(ratelimits.State{}, a.now()) // with one request in flight
 		pass(500 * ms)
 		assert.Equal(t, 3, b.leaves())
 	})
 }
 
-// A bucket is lent to one process, the holder. Another process, of which no request waits for the bucket, learns from a
-// response or from its manager that the bucket is held or used up. The holder must learn that within two seconds, and
-// must send nothing more until the hold or the window ends.
+// A bucket is lent to one process, the holder. In another process no request waits for the bucket, but that process
+// learns from a response or from its manager that the bucket is held or used up. The holder must learn of this within
+// two seconds, and must then send nothing until the hold or the window has ended.
 func TestHolderHearsWhatAnotherProcessLearnsOfTheBucket(t *testing.T) {
 	const wait = 6 * time.Second
 	inBucket := func(r ratelimits.Response) ratelimits.Response {
@@ -300,7 +300,7 @@ func TestHolderHearsWhatAnotherProcessLearnsOfTheBucket(t *testing.T) {
 				before := a.leaves()
 				a.join(1)
 				for w.now()-start < wait-50*ms {
-					require.False(t, a.mayOrOwns(), "request may be sent after %v", w.now()-start)
+					require.False(t, a.mayOrOwns(), "may send after %v", w.now()-start)
 					require.Equal(t, before, a.leaves(), "sent after %v", w.now()-start)
 					pass(50 * ms)
 				}
@@ -332,7 +332,7 @@ func TestLostReplyToTheReturnOfALoanChangesNothing(t *testing.T) {
 		w.fates("swap", memoryengine.Fate{LostReply: true})
 		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 2 * time.Second, Period: 3 * time.Second}, w.now())
 		pass(100 * ms)
-		require.Equal(t, 2, b.leaves(), "the server has the returned loan")
+		require.Equal(t, 2, b.leaves(), "the server must have the returned loan")
 		pass(time.Second)
 		b.join(10)
 		pass(10 * ms)
@@ -340,7 +340,8 @@ func TestLostReplyToTheReturnOfALoanChangesNothing(t *testing.T) {
 	})
 }
 
-// The replies to the first two calls after a long pause arrive in reverse order. Both loans must be valid.
+// The replies to the first two calls after a long pause arrive in reverse order. The loans that they bring must both be
+// valid.
 func TestLoansThatArriveInAnotherOrderAreValid(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
@@ -370,7 +371,7 @@ func TestLoansThatArriveInAnotherOrderAreValid(t *testing.T) {
 	})
 }
 
-// lateReplies makes replies 10 ms late while its result is set. Calls take no other time.
+// lateReplies returns a switch. While the switch is set, replies arrive 10 ms late. Otherwise calls take no time.
 func lateReplies(w *world) *atomic.Bool {
 	late := new(atomic.Bool)
 	w.server.Decide(func(string) (f memoryengine.Fate) {
@@ -382,8 +383,8 @@ func lateReplies(w *world) *atomic.Bool {
 	return late
 }
 
-// A message with a newer state arrives before the reply to a call that was sent at the same instant. That must not
-// count as a loss.
+// A call is sent at the moment at which another process replaces the state. The message with the newer state arrives
+// before the reply to the call. This must not count as a loss.
 func TestMessageThatOvertakesAReplyIsNoLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := lateReplies(w)
@@ -403,7 +404,7 @@ func TestMessageThatOvertakesAReplyIsNoLoss(t *testing.T) {
 		synctest.Wait()
 		w.server.SetQuiet(false)
 		late.Store(true)
-		a.join(1) // the call finds that process b was faster
+		a.join(1) // the reply shows that process b was faster
 		synctest.Wait()
 		late.Store(false)
 		b.join(1)
@@ -412,7 +413,7 @@ func TestMessageThatOvertakesAReplyIsNoLoss(t *testing.T) {
 	})
 }
 
-// BenchmarkLentBucket measures one request in a bucket that is lent to its process.
+// BenchmarkLentBucket measures one request in a bucket that is lent to the request's process.
 func BenchmarkLentBucket(b *testing.B) {
 	memory := newServer()
 	defer memory.Close()

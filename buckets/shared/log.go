@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// warningPause is the least time between two warnings about the same key.
+	// warningPause is the shortest time between two warnings about the same key.
 	warningPause = time.Minute
-	// mostWarnings bounds the number of keys whose last warning is remembered.
+	// mostWarnings bounds the number of keys in warnings.
 	mostWarnings = 1000
 )
 
-// warnings records which keys the session has warned about, and when.
+// warnings records when the session last warned about each key.
 type warnings struct {
 	mu   sync.Mutex
-	keys map[string]time.Duration // time of the last warning, by key
+	keys map[string]time.Duration // time of the last warning about each key
 }
 
-// warn logs a warning. It calls the caller's logger, so no lock may be held.
+// warn logs a warning. No lock may be held, because the logger may be one of the caller.
 func (s *session) warn(message string, attributes ...slog.Attr) {
 	logger := s.store.options.logger
 	if logger == nil {
@@ -36,12 +36,13 @@ func (s *session) warnOutage(cause error) {
 	s.warn("shared limits are unavailable", slog.String("policy", policy), slog.String("cause", cause.Error()))
 }
 
-// warnBack logs the end of an outage. It uses the same level as warnOutage, so that a log has both or neither.
+// warnBack logs the end of an outage, at the same level as warnOutage logs its beginning, so that a log contains both
+// messages or neither.
 func (s *session) warnBack(since time.Duration) {
 	s.warn("shared limits are available again", slog.Duration("after", (s.now()-since).Round(time.Millisecond)))
 }
 
-// warnKey logs that a key holds a foreign value, unless it did so less than warningPause ago.
+// warnKey logs that a key holds a foreign value, unless it has done so for the same key within warningPause.
 func (s *session) warnKey(err error) {
 	var wrong *KeyError
 	if !errors.As(err, &wrong) || !s.warnings.due(wrong.Key, s.now()) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// journal stores log lines.
+// journal stores the lines of a log.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer

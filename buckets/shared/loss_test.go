@@ -31,7 +31,7 @@ func TestProcessesReportALostStateAgain(t *testing.T) {
 			a.answer(headers(5, 0, 100*ms, 1000))
 		}
 		pass(400 * ms)
-		require.Equal(t, 1, b.leaves(), "one request goes first after a loss")
+		require.Equal(t, 1, b.leaves(), "one request must be sent first after a loss")
 		b.answer(headers(5, 4, 900*ms, 2200))
 		pass(100 * ms)
 		assert.Equal(t, 5, b.leaves())
@@ -56,8 +56,8 @@ func TestLoanOfALostStateIsReturned(t *testing.T) {
 	})
 }
 
-// The server loses its state while a process without a connection has a loan. A process that waits for the bucket must
-// still know of the loan.
+// The server loses its state while a process has a loan but no connection. A process whose requests wait for the bucket
+// must still know of the loan.
 func TestProcessThatWaitsRemembersALoanAfterALoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -75,8 +75,8 @@ func TestProcessThatWaitsRemembersALoanAfterALoss(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a bucket was lent to a session that has returned it since. The session is
-// alive, so only the session can end that loan, and it must do so.
+// The server goes back to a state in which a bucket was lent to a session. That session has returned the bucket since.
+// Because it is alive, no other session can end the loan, so it must end the loan itself.
 func TestLoanThatTheServerHasGoneBackToEnds(t *testing.T) {
 	for name, closes := range map[string]bool{"returned": false, "closed": true} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
@@ -101,8 +101,8 @@ func TestLoanThatTheServerHasGoneBackToEnds(t *testing.T) {
 	}
 }
 
-// The server goes back as in TestLoanThatTheServerHasGoneBackToEnds. The session must end the loan even if it makes
-// calls for another bucket all the time and gets no messages.
+// The server goes back as in TestLoanThatTheServerHasGoneBackToEnds. The session must end the loan even if it receives
+// no messages and makes calls for another bucket all the time.
 func TestLoanThatTheServerHasGoneBackToEndsWithoutMessages(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.deaf(), w.deaf()
@@ -144,7 +144,7 @@ func TestShareCountsOtherProcessesAfterALoss(t *testing.T) {
 	})
 }
 
-// The server goes back to states of an earlier era, and the process that wrote them makes no calls. The states must
+// The server goes back to states of an earlier era. The process that wrote these states makes no calls. The states must
 // only say how long to hold their buckets.
 func TestEarlierEraDoesNotComeBack(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -161,7 +161,7 @@ func TestEarlierEraDoesNotComeBack(t *testing.T) {
 		require.NoError(t, err)
 		w.server.Set(key, strconv.Itoa(n+5)+" ")
 		other := elsewhere
-		for range 3 { // process a learns of the new era
+		for range 3 { // until process a has learnt of the new era
 			other.Major += "1"
 			a.process.use(other).join(1)
 			pass(time.Second)
@@ -185,7 +185,8 @@ func TestEarlierEraDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// Two processes know states that were lost when an era ended. Together they must end one era, not one each.
+// When an era ends, states are lost that two processes know. The two processes must not end another era each because of
+// that.
 func TestLossOfAnEarlierEraEndsOneEraOnly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const global = "rl2:{default}:g:bot"
@@ -210,7 +211,8 @@ func TestLossOfAnEarlierEraEndsOneEraOnly(t *testing.T) {
 	})
 }
 
-// A closing session makes many calls at the same time. Other sessions must not take these calls for a loss.
+// A session that closes makes many calls at the same time. Other sessions must not conclude from these calls that the
+// server has lost state.
 func TestClosingSessionEndsNoEra(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stays, closes := w.process().use(someKey), w.process()

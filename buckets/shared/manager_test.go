@@ -21,7 +21,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// managers is a fleet whose stores and connections a test can reach.
+// managers is a fleet of managers. A test can use the stores and connections of the managers.
 type managers struct {
 	*fleet.Fleet
 	t      *testing.T
@@ -43,7 +43,7 @@ func (c *closable) Exchange(ctx context.Context, call *shared.Call) (*shared.Rep
 	return c.Engine.Exchange(ctx, call)
 }
 
-// five is a Discord with buckets of five a second; busy is one in which only the global limit matters.
+// five is a Discord with buckets of five requests a second. busy is a Discord in which only the global limit matters.
 var (
 	five = discord(5, discordsim.Unlimited())
 	busy = discord(1000, discordsim.Fixed(50, time.Second))
@@ -77,7 +77,7 @@ func withManagers(t *testing.T, n int, config discordsim.Config, test func(f *ma
 	})
 }
 
-// withBoth runs a test with two managers that have just used the same bucket, channel 1.
+// withBoth runs a test with two managers that have just used the same bucket: messages in channel 1.
 func withBoth(t *testing.T, test func(f *managers), options ...shared.Option) {
 	t.Helper()
 	withManagers(t, 2, five, func(f *managers) {
@@ -100,7 +100,7 @@ func (f *managers) post(manager, channel int) {
 	assert.Equal(f.t, 200, o.Status)
 }
 
-// called returns how many calls the process of a manager has made.
+// called returns how many calls to the server the process of a manager has made.
 func (f *managers) called(manager int) (n int) {
 	for _, calls := range f.Processes[manager].Calls() {
 		n += calls
@@ -108,7 +108,7 @@ func (f *managers) called(manager int) (n int) {
 	return n
 }
 
-// attempt is a request for a permit, which is returned at once.
+// attempt is one attempt to get a permit, which is returned at once.
 type attempt struct {
 	done bool
 	err  error
@@ -142,8 +142,8 @@ func within(d time.Duration) context.Context {
 	return buckets.ContextWithMaxWait(context.Background(), d)
 }
 
-// failedInOutage requires that the attempt failed because of an outage, and after the given time, which is its max
-// wait.
+// failedInOutage requires that the attempt failed because of an outage, after the given time, which is the attempt's
+// max wait.
 func (a *attempt) failedInOutage(t *testing.T, took time.Duration) {
 	t.Helper()
 	require.True(t, a.done)
@@ -156,7 +156,7 @@ func (a *attempt) failedInOutage(t *testing.T, took time.Duration) {
 	assert.Contains(t, a.err.Error(), "shared limits are unavailable since")
 }
 
-// failedClosed requires that the attempt failed at once because the client is closed.
+// failedClosed requires that the attempt failed at once because the client of the store is closed.
 func (a *attempt) failedClosed(t *testing.T) {
 	t.Helper()
 	require.ErrorIs(t, a.err, shared.ErrClosed)
@@ -172,12 +172,12 @@ func TestRequestWaitsForItsMaxWaitDuringAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withBoth(t, func(f *managers) {
 				away(f, true)
-				pass(5 * time.Second) // loans and parts are over
+				pass(5 * time.Second) // until all loans and parts have ended
 				var all []*attempt
 				longest := []time.Duration{300 * ms, 700 * ms, time.Second, 2500 * ms, 4 * time.Second}
 				for _, d := range longest {
 					all = append(all, f.start(within(d), 0, messages(1)), f.start(within(d), 1, messages(1)))
-					all = append(all, f.start(within(d), 1, messages(2))) // the process has not used this bucket
+					all = append(all, f.start(within(d), 1, messages(2))) // no process has used this bucket
 				}
 				deadline, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 				defer cancel()
@@ -208,7 +208,7 @@ func TestRequestWaitsForItsMaxWaitDuringAnOutage(t *testing.T) {
 func TestRequestThatWaitsForTheGlobalLimitFailsInAnOutage(t *testing.T) {
 	withManagers(t, 1, busy, func(f *managers) {
 		f.post(0, 1)
-		pass(30 * time.Second) // the part is returned
+		pass(30 * time.Second) // until the part is returned
 		f.post(0, 1)
 		f.Engine.SetFrozen(true)
 		pass(5 * time.Second)
@@ -235,7 +235,7 @@ func TestRequestThatWaitsForADiscoveryFailsInAnOutage(t *testing.T) {
 	})
 }
 
-// A request that must not wait must fail within the time of a call, and at once when the outage is known.
+// A request with a max wait of 0 must fail within the time of a call, and at once if the outage is already known.
 func TestRequestThatDoesNotWaitFailsDuringAnOutage(t *testing.T) {
 	const call = 400 * ms
 	withBoth(t, func(f *managers) {
@@ -249,7 +249,7 @@ func TestRequestThatDoesNotWaitFailsDuringAnOutage(t *testing.T) {
 			require.ErrorAs(t, a.err, new(*ratelimits.TooLongError))
 			assert.LessOrEqual(t, a.took, call+20*ms)
 		}
-		pass(10 * time.Second) // parts are over
+		pass(10 * time.Second) // until all parts have ended
 		for _, path := range []string{messages(1), messages(2), "/channels/9/typing", "/channels/9/pins"} {
 			a := f.acquire(within(0), 0, path)
 			a.failedInOutage(t, 0)
@@ -265,7 +265,7 @@ func TestRequestThatDoesNotWaitFailsDuringAnOutage(t *testing.T) {
 func TestRequestThatDoesNotWaitFailsWithoutAGlobalPart(t *testing.T) {
 	withManagers(t, 1, busy, func(f *managers) {
 		f.post(0, 1)
-		pass(30 * time.Second) // the part is returned, and the bucket is not lent
+		pass(30 * time.Second) // until the part and the loan are returned
 		f.Engine.SetFrozen(true)
 		for range 5 {
 			a := f.acquire(within(0), 0, messages(1))
@@ -383,7 +383,7 @@ func TestStatsAndStoreReportAnOutage(t *testing.T) {
 	}
 }
 
-// waitsFor returns what the waiting requests of a manager's buckets wait for.
+// waitsFor returns what the requests in each of a manager's buckets wait for, for buckets with waiting requests.
 func (f *managers) waitsFor(manager int) (all []buckets.WaitsFor) {
 	for b := range f.manager(manager).Buckets() {
 		if b.Waiting > 0 {
@@ -429,8 +429,8 @@ func TestProcessThatStartsDuringAnOutageConnectsLater(t *testing.T) {
 	})
 }
 
-// A request joins the queue of all processes in time. Then slow responses delay each window a little. The request must
-// be rejected only if it would be much too late.
+// A request joins the queue of all processes, with a max wait that is just sufficient. Then slow responses delay each
+// window a little. The request must be rejected only if it would exceed its max wait by much.
 func TestWaitingRequestIsRejectedOnlyIfItWouldBeMuchTooLate(t *testing.T) {
 	for trip, served := range map[time.Duration]bool{40 * ms: true, 100 * ms: false} {
 		t.Run(trip.String(), func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// meter counts the events of a session. Its mutex is taken after all other mutexes.
+// meter counts the events of a session. Its mutex is locked after all other mutexes.
 type meter struct {
 	mu      sync.Mutex
 	counted Stats
@@ -18,7 +18,7 @@ func (m *meter) count(counter *uint64) {
 	*counter++
 }
 
-// called counts a call that has ended.
+// called counts a call to the server that has ended.
 func (m *meter) called(script string, took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,8 @@ func (s *session) Stats() Stats {
 	return stats
 }
 
-// quota returns how many requests a second all global limits together allow this process, and how many it needs.
+// quota returns how many requests a second this process may send under all global limits together, and how many it
+// needs.
 func (s *session) quota() (have, need int) {
 	globals, _ := s.parts.all()
 	for _, g := range globals {

@@ -21,8 +21,9 @@ type options struct {
 // Option changes how a Store works.
 type Option func(*options) error
 
-// WithApplication names the bot: processes with the same application name and the same server share their limits. All
-// keys contain the name, so it must not be a token. It must not be empty or contain braces. The default is "default".
+// WithApplication sets the name of the bot. Processes with the same application name and the same server share their
+// limits. The name must not be empty or contain braces. It must not be a token, because all keys contain it. The
+// default is "default".
 func WithApplication(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
@@ -33,20 +34,20 @@ func WithApplication(name string) Option {
 	}
 }
 
-// WithAddress names the IP address from which the process sends; any name that is unique for the address will do.
-// Processes with the same name count invalid requests together, whatever their application, as Discord does. Without
-// this option, processes of the same application count together.
+// WithAddress sets a name for the IP address from which the process sends; any name that no other address has will do.
+// Processes with the same address name count invalid requests together, even if they have different applications,
+// because Discord counts them by IP address. Without this option, all processes of an application count together.
 func WithAddress(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
-			return errors.New("shared: the address's name is empty or contains braces")
+			return errors.New("shared: the name of the address is empty or contains braces")
 		}
 		o.address = name
 		return nil
 	}
 }
 
-// WithOutage sets what to do while the server cannot be reached. The default is OutageWait.
+// WithOutage sets what happens to requests while the server cannot be reached. The default is OutageWait.
 func WithOutage(policy Outage) Option {
 	return func(o *options) error {
 		if policy > OutageFull {
@@ -57,8 +58,8 @@ func WithOutage(policy Outage) Option {
 	}
 }
 
-// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and
-// does nothing if it reaches the server later. The default is 500 ms.
+// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer fails. If it
+// reaches the server after that time, it has no effect. The default is 500 ms.
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) error {
 		if d < time.Millisecond {
@@ -69,8 +70,8 @@ func WithCallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithLease sets how long a request may take from its permit to its outcome, at least a second. After that it counts as
-// unanswered. The default is 30 s.
+// WithLease sets how long a request may take from its permit to its outcome, at least a second. After that time the
+// request counts as unanswered. The default is 30 s.
 func WithLease(d time.Duration) Option {
 	return func(o *options) error {
 		if d < time.Second {
@@ -81,8 +82,8 @@ func WithLease(d time.Duration) Option {
 	}
 }
 
-// WithLogger sends warnings to logger instead of slog.Default(): the beginning of an outage, and its end with its
-// duration, once for each manager; and keys with foreign values, once a minute for each key. Nil turns them off.
+// WithLogger sends warnings to logger instead of slog.Default(). Each manager warns when an outage begins, and when it
+// ends, with its duration. It warns about keys with foreign values, once a minute for each key. Nil turns warnings off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {
 		if logger == nil {

@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// Outage is the policy for requests while the server that keeps the shared limits cannot be reached.
+// Outage is a policy: it says what happens to requests while the server that keeps the shared limits cannot be reached.
 type Outage uint8
 
 const (
-	// OutageWait sends nothing until the server can be reached again. No limit is ever exceeded. Requests wait up to
-	// their max wait or deadline, and then fail with an error that is an OutageError and a *ratelimits.TooLongError.
+	// OutageWait sends nothing until the server can be reached again, so no limit is exceeded. Requests wait up to their
+	// max wait or deadline, and then fail with an error that is both an OutageError and a *ratelimits.TooLongError.
 	OutageWait Outage = iota
 	// OutageFail rejects requests with an OutageError at once.
 	OutageFail
-	// OutageShare continues with an equal share of every limit: the limit divided by the number of processes when the
-	// server was last reached. It costs throughput where processes need different amounts, and causes some 429s after
-	// the outage.
+	// OutageShare sends requests within an equal share of every limit: the limit divided by the number of processes when
+	// the server was last reached. It costs throughput if processes need different amounts, and causes some 429s.
 	OutageShare
-	// OutageFull continues as if there were no other process. That is right for buckets that only one process uses; in
-	// other buckets most requests beyond the limit get a 429.
+	// OutageFull sends requests as if there were no other process. This causes no 429s in buckets that only one process
+	// uses. In other buckets, most requests beyond the limit get a 429.
 	OutageFull
 )
 
@@ -34,16 +33,17 @@ func (o Outage) String() string {
 }
 
 const (
-	// enoughFailures is how many failed calls in a row mean an outage, if each call started after the previous failure.
-	// A single call may fail without an outage.
+	// enoughFailures is how many failed calls in a row mean an outage, if each call started after the previous one had
+	// failed. It is not 1, because a single call may fail without an outage.
 	enoughFailures = 2
-	// longestSilence is how long after the first failure, without any success, an outage begins in any case.
+	// longestSilence is how long after the first failure a further failure means an outage in any case, if no call has
+	// succeeded in between.
 	longestSilence = time.Second
 	firstProbe     = 100 * time.Millisecond
 	longestProbe   = time.Second
 )
 
-// outage is the availability of the server, as a session knows it.
+// outage is what a session knows about the availability of the server.
 type outage struct {
 	away     bool
 	since    time.Duration // start of the first call that failed
@@ -51,11 +51,11 @@ type outage struct {
 	failedAt time.Duration // end of the latest call that failed
 	cause    error
 
-	times uint64        // outages so far, including the current one
+	times uint64        // number of outages so far, including the current one
 	spent time.Duration // total length of past outages
 }
 
-// failed records that a call failed, and reports whether this begins an outage.
+// failed records that a call failed, and reports whether an outage begins.
 func (o *outage) failed(start, now time.Duration, cause error) (begins bool) {
 	o.cause = cause
 	switch {
@@ -73,14 +73,14 @@ func (o *outage) failed(start, now time.Duration, cause error) (begins bool) {
 	return true
 }
 
-// end records that a call succeeded, or that there will be no more calls, and reports whether this ends an outage.
+// end records that a call succeeded, or that no further calls will be made. It reports whether an outage ends.
 func (o *outage) end(now time.Duration) (ends bool) {
 	ends = o.away
 	*o = outage{times: o.times, spent: o.total(now)}
 	return ends
 }
 
-// total returns the length of all outages until now.
+// total returns the total length of all outages until now.
 func (o *outage) total(now time.Duration) time.Duration {
 	if !o.away {
 		return o.spent

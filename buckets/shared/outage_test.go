@@ -23,7 +23,7 @@ func TestBucketDuringAnOutage(t *testing.T) {
 		pass(20 * time.Second)
 		assert.Equal(t, 1, a.leaves()+b.leaves())
 		assert.Empty(t, a.errs)
-		assert.Zero(t, a.forecast(0).Wait, "the rest of the outage is not known")
+		assert.Zero(t, a.forecast(0).Wait, "a forecast must not include the unknown rest of the outage")
 		w.server.SetDown(false)
 		pass(1100 * ms)
 		assert.True(t, a.served(2) || b.served(1))
@@ -62,9 +62,9 @@ func TestBucketDuringAnOutage(t *testing.T) {
 			pass(10 * ms)
 			b.join(5)
 			pass(1900 * ms)
-			assert.Zero(t, b.leaves(), "requests sent during the outage count")
+			assert.Zero(t, b.leaves(), "requests that were sent during the outage must count")
 			pass(200 * ms)
-			assert.Equal(t, 1, b.leaves(), "then one request goes first")
+			assert.Equal(t, 1, b.leaves(), "then one request must be sent first")
 		})
 	}
 }
@@ -73,9 +73,12 @@ func TestCallsThatFailAtTheSameTimeAreNoOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFail))
 		a, b := p.use(someKey), p.use(elsewhere)
-		w.server.SetDown(true)
+		p.link.block(true)
 		a.join(1)
+		pass(ms)
 		b.join(1)
+		w.server.SetDown(true)
+		p.link.block(false)
 		pass(ms)
 		w.server.SetDown(false)
 		pass(100 * ms)
@@ -106,7 +109,7 @@ func TestLoanLastsToItsEndDuringAnOutage(t *testing.T) {
 		pass(2 * time.Second)
 		require.True(t, a.lent)
 		assert.Equal(t, 5, a.window.Limit())
-		assert.False(t, a.window.Probing(), "no other process had the bucket meanwhile")
+		assert.False(t, a.window.Probing(), "no other process has used the bucket during the outage")
 	})
 }
 
@@ -127,8 +130,8 @@ func TestReturnedLoanIsKnownDuringAnOutage(t *testing.T) {
 	})
 }
 
-// When an outage begins, a manager takes so long in the changed callback of one bucket that the outage is over before
-// the next bucket's callback is called. Buckets that were taken in the outage must be returned, and all requests be
+// When an outage begins, the function changed of one bucket takes so long that the outage ends before changed of the
+// next bucket is called. Buckets that the process took during the outage must be returned, and all requests must be
 // sent.
 func TestOutageThatIsOverBeforeAllBucketsNoticeIt(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFull} {
@@ -166,7 +169,7 @@ func TestOutageThatIsOverBeforeAllBucketsNoticeIt(t *testing.T) {
 	}
 }
 
-// slow returns a user whose callback for changes (changed) takes 300 ms during an outage.
+// slow returns a user whose function changed takes 300 ms during an outage.
 func slow(p *process, key shared.Key) *user {
 	return p.useWith(key, func(u *user) {
 		u.changed()
@@ -179,7 +182,8 @@ func slow(p *process, key shared.Key) *user {
 	})
 }
 
-// An outage begins while a beat returns a bucket's loan. The process must take the bucket for itself all the same.
+// A process returns the loan of a bucket with its next tick. An outage begins while the call is in progress. Under
+// OutageFull the process must nevertheless take the bucket, to use it alone.
 func TestOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFull))
@@ -190,7 +194,7 @@ func TestOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
 		w.server.SetFrozen(true)
 		b.join(1)
-		pass(930 * ms) // the beat is in progress, and the call that notices the outage
+		pass(930 * ms) // now the call that returns the loan and the call that notices the outage are in progress
 		a.join(1)
 		pass(5 * time.Second)
 		require.True(t, b.lent)

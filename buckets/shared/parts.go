@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// lastCallTime bounds each of the calls that a session makes when it ends.
+// lastCallTime bounds the duration of each call that lastCall makes.
 const lastCallTime = 300 * time.Millisecond
 
-// parts are the global limits, the discoveries and the count of invalid responses of a session.
+// parts holds the global limits, the discoveries and the count of invalid responses of a session.
 type parts struct {
-	number  atomic.Int64 // latest number of a discovery
+	number  atomic.Int64 // latest number that was given to a discovery
 	invalid invalid
 
 	mu          sync.Mutex
@@ -76,7 +76,7 @@ func (s *session) closeParts() {
 	calls.Wait()
 }
 
-// lastCall makes a call of a session that is closed already. If the call fails, the other sessions wait until this
+// lastCall makes a call for a session that is already closed. If the call fails, the other sessions wait until this
 // session counts as dead.
 func (s *session) lastCall(purpose string, era int64, steps ...Step) (reply, error) {
 	ctx, cancel := context.WithTimeout(s.context, lastCallTime)
@@ -84,7 +84,7 @@ func (s *session) lastCall(purpose string, era int64, steps ...Step) (reply, err
 	return s.exchangeIn(ctx, purpose, era, steps...)
 }
 
-// global returns the global limit of a credential. It creates the limit if there is none.
+// global returns the global limit of a credential. It makes one if there is none.
 func (p *parts) global(s *session, credential string) *global {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,25 +7,25 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// never is the wait of a repeater whose owner needs no further call for now.
+// never is what once of a repeater returns if no further call is needed for now.
 const never time.Duration = -1
 
-// repeater makes calls one after the other: when its owner asks for one, and when the wait that the latest call
-// returned is over.
+// repeater makes calls to the server, one after the other. It makes a call when its owner asks for one with the method
+// call, and when the wait that once returned after the latest call is over.
 type repeater struct {
 	session *session
 	lock    sync.Locker
-	// once makes one call, without the lock, and returns the wait until the next call, or never.
+	// once makes one call, and returns the wait until the next call, or never. It is called without the lock.
 	once func() time.Duration
 
 	calling bool
-	again   bool // another call has to follow at once
+	again   bool // whether another call has to follow at once
 	stopped bool
 	timer   clockwork.Timer
 	due     time.Duration // when the timer fires
 }
 
-// call makes a call now, or at once after the call in progress. r.lock must be held.
+// call starts a call. If a call is in progress, another one follows at once. r.lock must be held.
 func (r *repeater) call() {
 	switch {
 	case r.stopped:
@@ -37,7 +37,7 @@ func (r *repeater) call() {
 	}
 }
 
-// within makes a call after d, unless an earlier call is due. r.lock must be held.
+// within starts a call after d, unless a call is in progress or an earlier one is due. r.lock must be held.
 func (r *repeater) within(d time.Duration) {
 	due := r.session.now() + d
 	if r.stopped || r.calling || r.timer != nil && r.due <= due {
@@ -47,7 +47,7 @@ func (r *repeater) within(d time.Duration) {
 	r.due, r.timer = due, r.session.clock.AfterFunc(d, r.ring)
 }
 
-// stop prevents all further calls. A call in progress goes on. r.lock must be held.
+// stop prevents all further calls. A call in progress continues. r.lock must be held.
 func (r *repeater) stop() {
 	r.stopped = true
 	r.quiet()
@@ -71,7 +71,7 @@ func (r *repeater) run() {
 	}
 }
 
-// rest reports whether the next call follows at once, and otherwise sets the timer.
+// rest reports whether the next call has to follow at once. If not, rest sets the timer for it.
 func (r *repeater) rest(wait time.Duration) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -9,20 +9,21 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// This file has the requests of this process in a bucket. Each request that the server knows has a number there:
+// This file handles the requests of this process in a bucket. Each request that the server knows has a number, and is
+// in one of these states:
 //
-//	waits      in the queue of all processes; only the earliest ones of each process have a place
-//	granted    may be sent; if it is not sent, it does not count
-//	in flight  was sent, and the manager has its permit
+//	waits      in the queue of all processes, which contains only the earliest requests of each process
+//	granted    has a permit and may be sent; if it is not sent, it does not count
+//	in flight  was sent; the manager has its Permit
 //	ended      its outcome is known here, but the server does not know it yet
 //
 // While the bucket is lent, the server does not know the manager's requests.
 
-// waiter is a request that waits or was granted.
+// waiter is a request that waits or is granted.
 type waiter struct {
 	arrived time.Duration
 	number  uint64
-	known   bool          // whether the server is known to have the request's place
+	known   bool          // whether the server is known to have the request in its queue
 	since   time.Duration // time of the grant
 }
 
@@ -30,8 +31,8 @@ type waiter struct {
 type permit struct {
 	number uint64 // 0: the server does not know the request
 	sent   time.Duration
-	window ratelimits.Permit // permit of the manager's window
-	index  int               // index in bucket.permits; -1 once the permit has ended
+	window ratelimits.Permit // from the manager's window
+	index  int               // index in bucket.permits, -1 once the permit has ended
 }
 
 var permits = sync.Pool{New: func() any { return new(permit) }}
@@ -43,13 +44,13 @@ type outcome struct {
 	response ratelimits.Response
 }
 
-// mostPlaces is the largest number of places of one process in the queue.
+// mostPlaces is the largest number of places that one process has in the queue.
 const mostPlaces = 64
 
-// queued returns the number of waiting requests that are not granted.
+// queued returns the number of waiting requests that have not been granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// seat records the arrivals of the first waiting requests. The first len(b.granted) requests are skipped, because they
+// seat records the arrivals of the first waiting requests. It skips the first len(b.granted) of them, because these
 // have permits. It reports whether the server has to learn of a change.
 func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool) {
 	b.waiting = waiting
@@ -84,9 +85,9 @@ func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool)
 	return news || len(before) > 0
 }
 
-// nextGrant returns the oldest granted request whose permit is still valid. A permit that was not used for half a
-// lease, or was granted before this session may have counted as dead, may belong to another session by now. Such a
-// request gets a new place in the queue.
+// nextGrant returns the oldest granted request whose permit is still valid. If a permit was not used for half a lease,
+// or if this session may have counted as dead since the grant, the permit may belong to another session. nextGrant
+// removes such grants, and their requests get new places in the queue.
 func (b *bucket) nextGrant(now time.Duration) (w waiter, ok bool) {
 	for len(b.granted) > 0 {
 		w := b.granted[0]
@@ -99,7 +100,7 @@ func (b *bucket) nextGrant(now time.Duration) (w waiter, ok bool) {
 	return w, false
 }
 
-// fly adds a request to those in flight.
+// fly adds a request to the requests in flight.
 func (b *bucket) fly(sent time.Duration, window ratelimits.Permit) *permit {
 	p := permits.Get().(*permit)
 	*p = permit{sent: sent, window: window, index: len(b.permits)}
@@ -107,7 +108,7 @@ func (b *bucket) fly(sent time.Duration, window ratelimits.Permit) *permit {
 	return p
 }
 
-// land removes a request from those in flight. It returns false if the request is not in flight.
+// land removes a request from the requests in flight. It returns false if the request is not in flight.
 func (b *bucket) land(p Permit) (permit, bool) {
 	at, ok := p.(*permit)
 	if !ok || at.index < 0 || at.index >= len(b.permits) || b.permits[at.index] != at {
@@ -123,7 +124,7 @@ func (b *bucket) land(p Permit) (permit, bool) {
 	return landed, true
 }
 
-// end records the outcome of a request that the server knows. b.mu must be held.
+// end records the outcome of a request of which the server knows. b.mu must be held.
 func (b *bucket) end(p *permit, o outcome) {
 	o.number, o.sent = p.number, p.sent
 	p.number = 0
@@ -140,8 +141,8 @@ func (b *bucket) end(p *permit, o outcome) {
 	b.say(o.at)
 }
 
-// untoldFor returns how long an outcome may wait for the next call. It is 0 unless the other sessions expect what the
-// outcome says and need it only when the window ends.
+// untoldFor returns how long an outcome may stay unreported. The result is 0 if the outcome says something that the
+// other sessions do not expect. Otherwise these sessions need the outcome only when the window ends.
 func (b *bucket) untoldFor(o *outcome) time.Duration {
 	r := &o.response
 	if b.known == nil || b.closed || o.unsent || !r.Limited || r.Class != ratelimits.ClassOK {
@@ -158,14 +159,15 @@ func (b *bucket) untoldFor(o *outcome) time.Duration {
 	return min((at-now)/4, longestUntold)
 }
 
-// alive reports whether a number belongs to a request of this process whose outcome is perhaps unknown to the server.
+// alive reports whether a number belongs to a request of this process that waits, is granted or in flight, or whose
+// outcome the server does not know yet.
 func (b *bucket) alive(number uint64) bool {
 	is := func(w waiter) bool { return w.number == number }
 	return b.flying(number) != nil || slices.ContainsFunc(b.waiters, is) || slices.ContainsFunc(b.granted, is) ||
 		slices.ContainsFunc(b.ended, func(o outcome) bool { return o.number == number })
 }
 
-// flying returns the request in flight with the number, nil if there is none.
+// flying returns the request in flight that has the number, nil if there is none.
 func (b *bucket) flying(number uint64) *permit {
 	if i := slices.IndexFunc(b.permits, func(p *permit) bool { return p.number == number }); i >= 0 && number > 0 {
 		return b.permits[i]
@@ -173,15 +175,15 @@ func (b *bucket) flying(number uint64) *permit {
 	return nil
 }
 
-// inUse reports whether the bucket has requests that the server knows or has to learn of.
+// inUse reports whether the bucket has requests that the server knows, or that have to be reported to it.
 func (b *bucket) inUse() bool {
 	numbered := func(p *permit) bool { return p.number > 0 }
 	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, numbered)
 }
 
-// untold reports whether calls have to be repeated: there is an outcome that the server does not know, or the bucket is
-// lent to another session and this session has requests or a hold to report. In the second case calls are repeated
-// until the other session has returned the bucket, even if no request waits here.
+// untold reports whether calls have to be repeated. This is so if there is an outcome that the server does not know. It
+// is also so if the bucket is lent to another session and this session has requests or a hold to report: then calls are
+// repeated until the other session has returned the bucket, even if no request waits in this process.
 func (b *bucket) untold(now time.Duration) bool {
 	return len(b.ended) > 0 || b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
 }
@@ -192,7 +194,7 @@ type sent struct {
 	at     time.Duration
 }
 
-// sentRequests returns the sent requests that the server knows or has to learn of, ordered by number.
+// sentRequests returns the requests that were sent and that the server knows or has to learn of, ordered by number.
 func (b *bucket) sentRequests() (all []sent) {
 	for _, p := range b.permits {
 		if p.number > 0 {

@@ -14,8 +14,9 @@ import (
 //go:embed lua/exchange.lua
 var exchangeSource string
 
-// OnScripts returns the engine of a Redis or Valkey server, which runs one Lua script for every call. It is a
-// Subscriber if the runner is one. If the runner is nil, [New] returns an error.
+// OnScripts returns the engine for a Redis or Valkey server. For every call, the engine runs one Lua script. The engine
+// is a Subscriber if the runner is one. If the runner is nil, OnScripts returns nil, and [New] rejects this engine with
+// an error.
 func OnScripts(runner Runner) Engine {
 	if v := reflect.ValueOf(runner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil
@@ -32,7 +33,7 @@ func OnScripts(runner Runner) Engine {
 
 type scriptEngine struct {
 	runner  Runner
-	scripts sync.Map // *Script by purpose: errors and statistics name the purpose
+	scripts sync.Map // *Script by purpose; their names differ, because errors contain the name of the script
 }
 
 func (e *scriptEngine) script(purpose string) *Script {
@@ -71,10 +72,10 @@ func (e *scriptEngine) Exchange(ctx context.Context, call *Call) (*Reply, error)
 	return reply, nil
 }
 
-// errReply means that a reply is not one that our script returns.
+// errReply means that a reply has another form than the replies of our script.
 var errReply = errors.New("shared: the reply of the server is malformed: do all processes use the same version?")
 
-// newReply reads the script's reply. It returns false if the reply is malformed.
+// newReply decodes a reply of the script. It returns false if the reply is malformed.
 func newReply(values []int64) (*Reply, bool) {
 	if len(values) < 2 {
 		return nil, false
@@ -96,7 +97,7 @@ func newReply(values []int64) (*Reply, bool) {
 	return reply, true
 }
 
-// bytesOf returns a string that the script has appended to a reply as one integer for each byte.
+// bytesOf returns a string of a reply, in which the script has stored each byte as an integer.
 func bytesOf(values []int64) string {
 	b := make([]byte, len(values))
 	for i, v := range values {
@@ -105,7 +106,7 @@ func bytesOf(values []int64) string {
 	return string(b)
 }
 
-// millis and micros return a time of a reply. They limit impossible values, so that additions cannot overflow.
+// millis and micros convert a time in a reply. They limit impossible values, so that additions cannot overflow.
 func millis(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), forever.Milliseconds())) * time.Millisecond
 }

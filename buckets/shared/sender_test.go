@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// sender sends as fast as its part of a global limit allows, as a manager does.
+// sender sends requests as fast as its part of a global limit allows, as a manager does.
 type sender struct {
 	*process
 	global shared.Global
@@ -65,7 +65,7 @@ func (s *sender) sendAll(t *testing.T, n int) {
 	require.Zero(t, s.waiting())
 }
 
-// sendEvenly sends one request after each pause until the time is over.
+// sendEvenly sends one request after each pause, until d is over.
 func (s *sender) sendEvenly(d, pause time.Duration) {
 	for end := s.now() + d; s.now() < end; {
 		s.send(1)
@@ -123,7 +123,7 @@ func (s *sender) need(now time.Duration, leaving int) {
 	}
 }
 
-// part returns the part of the limit that the sender may use now.
+// part returns the part of the global limit that the sender may use now.
 func (s *sender) part() int {
 	now := s.now()
 	part, until := s.global.Part(now)
@@ -139,7 +139,7 @@ func (s *sender) waiting() int {
 	return s.queue
 }
 
-// stop ends all sending.
+// stop makes the sender send nothing more.
 func (s *sender) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *sender) stop() {
 	}
 }
 
-// most returns the largest number of requests that were sent within d.
+// most returns the largest number of requests that the senders sent in any time of length d.
 func most(d time.Duration, senders ...*sender) (n int) {
 	var all []time.Duration
 	for _, s := range senders {
@@ -186,13 +186,13 @@ func (p *process) finder(credential string) *finder {
 
 func (d *finder) ask() { d.Ask(d.now()) }
 
-// askNow asks, and waits for the reply.
+// askNow asks for the permission, and waits for the reply.
 func (d *finder) askNow() {
 	d.ask()
 	time.Sleep(ms)
 }
 
-// may sends the probe if that is allowed.
+// may sends the probe if that is allowed, and reports whether it was.
 func (d *finder) may() bool {
 	now := d.now()
 	may := d.May(now)

@@ -29,8 +29,8 @@ type server interface {
 	Close()
 }
 
-// newServer returns an engine in memory. If RATELIGHT_SCRIPTED is 1, it is the script on a simulated Redis, which takes
-// ten times as long.
+// newServer returns an engine in memory. If the environment variable RATELIGHT_SCRIPTED is 1, it returns one that runs
+// the script on a simulated Redis, which makes tests take ten times as long.
 func newServer() server {
 	if os.Getenv("RATELIGHT_SCRIPTED") != "1" {
 		return memoryengine.New()

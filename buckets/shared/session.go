@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// sessionTime is how long after its latest call a session counts as alive.
+	// sessionTime is how long a session counts as alive after its latest call.
 	sessionTime = 3 * time.Second
-	// beatPeriod is the longest time between two calls of a session with busy buckets.
+	// beatPeriod is the time between two beats: calls that a session makes to show that it is alive.
 	beatPeriod = time.Second
 )
 
@@ -25,21 +25,21 @@ type session struct {
 
 	context   context.Context // of the session's calls
 	cancel    context.CancelFunc
-	listening context.Context // of goroutines that wait for messages or for an outage to end
+	listening context.Context // of goroutines that wait for messages or for the end of an outage
 	deafen    context.CancelFunc
 	running   sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
 	engine   engineClock
-	spared   time.Duration // no other session counts as dead before this time
+	spared   time.Duration // before this time no other session counts as dead
 	era      era
 	events   events
-	ahead    time.Duration // wall clock minus monotonic clock, both since the origin, at the latest awake
-	naps     int           // suspensions of this process so far
+	ahead    time.Duration // wall clock minus monotonic clock, both since the origin, at the latest call of awake
+	naps     int           // number of suspensions of this process so far
 	napAt    time.Duration // when the latest suspension was noticed
 	outage   outage
-	ended    error // why no further call can succeed, nil while calls can succeed
+	ended    error // why no further call can succeed, nil if calls can succeed
 	tickers  map[*ticker]struct{}
 	timer    clockwork.Timer // of the next tick, nil if there are no tickers
 	watchers map[*watcher]struct{}
@@ -66,7 +66,7 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 	s.startParts()
 	if store.subscriber != nil {
 		s.spawn(func() {
-			// If Subscribe ends earlier, the session goes on without messages, by its timers.
+			// If Subscribe returns early, the session continues without messages, by its timers.
 			if err := store.subscriber.Subscribe(s.listening, store.keys.channel(s.id), s.received); errors.Is(err, ErrClosed) {
 				s.end(err)
 			}
@@ -75,14 +75,14 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 	return s
 }
 
-// Credential returns a keyed hash of an Authorization header, the same in all processes of the application.
+// Credential returns a keyed hash of an Authorization header. The hash is the same in all processes of the application.
 func (s *session) Credential(authorization string) string { return s.store.keys.hidden(authorization) }
 
-// lastCallsTime bounds the time for the calls that report the remaining news when a session ends.
+// lastCallsTime bounds the total time of the calls that report the remaining news when a session ends.
 const lastCallsTime = 900 * time.Millisecond
 
-// Close reports the remaining news and ends the session. For the other sessions its requests in flight count as in
-// flight for travelTime, and then as lost.
+// Close reports the remaining news and ends the session. For the other sessions, the requests of this session that are
+// in flight count as in flight for travelTime, and then as lost.
 func (s *session) Close() {
 	s.mu.Lock()
 	closed := s.closed
@@ -100,7 +100,7 @@ func (s *session) Close() {
 	defer last.Stop()
 	s.store.forget(s)
 	s.deafen()
-	s.running.Wait() // no goroutine makes calls from now on
+	s.running.Wait() // after this no goroutine makes calls
 	s.closeParts()
 	s.closeAgents()
 	s.cancel()
@@ -122,27 +122,27 @@ func (s *session) spawn(f func()) bool {
 	return true
 }
 
-// awake checks whether the process was suspended, for example together with its machine: then the wall clock has run
-// ahead of the monotonic clock, which stood still. It returns the number of suspensions so far; a step of the wall
-// clock counts as one, too. Permits and loans from before a suspension may belong to other sessions by now.
+// awake checks whether the process was suspended, for example because its machine was: while the monotonic clock stood
+// still, the wall clock went on. awake returns the number of suspensions so far. A step of the wall clock counts as a
+// suspension, too. Permits and loans from before a suspension may belong to other sessions now.
 func (s *session) awake() int {
 	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) removes the monotonic clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// After a suspension the server's clock must be measured anew. Otherwise it would seem to have been set.
+	// After a suspension, measure the server's clock again. Otherwise it would seem to have been set.
 	if (ahead - s.ahead).Abs() > stepSlack {
 		s.naps++
 		s.meter.count(&s.meter.counted.Suspensions)
 		s.tell(Event{Kind: ProcessSuspended})
 		s.napAt = s.now()
-		s.engine.known, s.engine.set = false, s.napAt // low and high still hold for earlier times
+		s.engine.known, s.engine.set = false, s.napAt // keep low and high, which are right for earlier times
 	}
 	s.ahead = ahead
 	return s.naps
 }
 
-// sentTime returns a time by the server's clock that is certainly not later than t by ours, when a request was sent.
-// The result also holds if this process was suspended after t.
+// sentTime returns a time by the server's clock that is certainly not later than t by ours, at which a request was
+// sent. The result is right even if this process was suspended after t.
 func (s *session) sentTime(t time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,8 @@ func (s *session) engineTime(t time.Duration) time.Duration {
 	return s.engine.earliest(t)
 }
 
-// engineTimeOf is engineTime. It returns false if the given era is over, because the result is then by another clock.
+// engineTimeOf returns the result of engineTime, and false if the given era is over: then the times of that era are by
+// another clock.
 func (s *session) engineTimeOf(era int64, t time.Duration) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,17 +181,17 @@ func (s *session) offset() (low, high time.Duration) {
 	return s.engine.low, s.engine.high
 }
 
-// knowsEngine reports whether the bounds of the server's clock are precise enough.
+// knowsEngine reports whether the server's clock is known with sufficient precision.
 func (s *session) knowsEngine() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.known && s.now() < s.engine.at+clockMemory
 }
 
-// travelTime is the time in which a request that was sent reaches Discord, if it ever does.
+// travelTime bounds the time after which a request that was sent reaches Discord, if it ever does.
 const travelTime = time.Second
 
-// lifetime returns how long the session will count as alive from now on.
+// lifetime returns how long the session counts as alive after a call that starts now.
 func (s *session) lifetime() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +201,7 @@ func (s *session) lifetime() time.Duration {
 	return sessionTime
 }
 
-// sessions returns how many sessions share a global limit as far as is known, this one included.
+// sessions returns how many sessions share a global limit, as far as is known, including this one.
 func (s *session) sessions() int {
 	n := 1
 	globals, _ := s.parts.all()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// eachSecond calls tick about once a second, in a goroutine of its own, until stop is called or the session is closed.
-// Calls of tick overlap if one takes longer than a second.
+// eachSecond calls tick about once a second until stop is called or the session is closed. Each call is made in a new
+// goroutine, so calls that take longer than a second overlap.
 func (s *session) eachSecond(tick func()) (stop func()) {
 	t := &ticker{tick}
 	s.mu.Lock()
@@ -20,7 +20,7 @@ func (s *session) eachSecond(tick func()) (stop func()) {
 	}
 }
 
-// schedule sets the timer of the next tick if it is needed and not set. s.mu must be held.
+// schedule sets the timer of the next tick if a tick is needed and the timer is not set. s.mu must be held.
 func (s *session) schedule() {
 	if s.timer == nil && !s.closed && len(s.tickers) > 0 {
 		s.timer = s.clock.AfterFunc(beatPeriod, s.tick)
@@ -41,7 +41,7 @@ func (s *session) tick() {
 	}
 }
 
-// watch calls changed when an outage begins and when it ends, from a goroutine of the session, until stop is called.
+// watch lets a goroutine of the session call changed whenever an outage begins or ends, until stop is called.
 func (s *session) watch(changed func()) (stop func()) {
 	w := &watcher{changed}
 	s.mu.Lock()
@@ -68,8 +68,8 @@ func (s *session) tellWatchers() {
 	})
 }
 
-// listen calls received for messages to this session that begin with topic and a space, with the rest of the message. A
-// topic has one listener. received is called from a goroutine of the session and must not block.
+// listen lets a goroutine of the session call received for each message to this session that begins with topic and a
+// space. The argument is the rest of the message. A topic has one listener. received must not block.
 func (s *session) listen(topic string, received func(rest string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,8 @@ func (s *session) received(message string) {
 	}
 }
 
-// withName encodes a name for the beginning of a message. cutName splits such a message into the name and the rest.
+// withName encodes a name, so that a message can begin with it. cutName splits such a message into the name and the
+// rest.
 func withName(name string) string { return strconv.Itoa(len(name)) + " " + name }
 
 func cutName(message string) (name, rest string) {

@@ -7,28 +7,29 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// state holds what all processes know of a bucket. The server stores it. A process that has something to change
-// replaces it. All times are by the server's clock.
+// state is what all processes together know of a bucket. The server stores it, and a process that has to change
+// something replaces it. All times are by the server's clock.
 type state struct {
 	version version
-	era     int64             // era in which the state was written
-	owner   string            // session that has the loan, "" if the bucket is shared
+	era     int64             // number of the era in which the state was written
+	owner   string            // session that has the loan of the bucket, "" if there is no loan
 	window  ratelimits.Window // with all requests in flight
 	queue   []place           // the earliest waiting requests of each session, in the order of arrival
 	flights []flight          // in the order of their permits
 	members []member
 	user    string        // the session that made the latest call
-	mixed   time.Duration // when the bucket's user last changed
+	mixed   time.Duration // when user last changed from one session to another
 }
 
-// version orders the states of a bucket. A state that begins anew after a loss gets another life.
+// version is the version of a state. Within one life, newer states have larger numbers. After the server has lost the
+// state, the next state begins another life.
 type version struct{ life, number int64 }
 
 // member is a session that has used the bucket lately.
 type member struct {
 	session string
 	call    uint64        // number of the session's latest call that took effect
-	seen    time.Duration // time of that call, or a later time at which the session was known to be alive
+	seen    time.Duration // the latest time at which the session was known to be alive: that of the call, or later
 	waiting int           // number of waiting requests
 }
 
@@ -46,11 +47,11 @@ type flight struct {
 	permit  ratelimits.Permit
 }
 
-// memberMemory is how long the state keeps a session that no longer uses the bucket: longer than a session may repeat a
-// call.
+// memberMemory is how long a state contains a session that no longer uses the bucket. It is longer than the time in
+// which a session may repeat a call.
 const memberMemory = time.Minute
 
-// member returns the state's entry for a session, and adds the entry if it is missing.
+// member returns the entry of a session in the state. It adds an entry if there is none.
 func (s *state) member(session string) *member {
 	i := slices.IndexFunc(s.members, func(m member) bool { return m.session == session })
 	if i < 0 {
@@ -83,7 +84,7 @@ func (s *state) latest() (at time.Duration) {
 	return at
 }
 
-// clockStep is by how much a time in a state may lie in the future without proving that the clock was set back.
+// clockStep is how far a time in a state must be in the future to prove that the server's clock was set back.
 const clockStep = time.Second
 
 // waits reports whether a session has a place in the queue.
@@ -96,14 +97,14 @@ func (s *state) uses(session string) bool {
 	return s.waits(session) || slices.ContainsFunc(s.flights, func(f flight) bool { return f.session == session })
 }
 
-// enqueue replaces the places of a session.
+// enqueue replaces the places of a session in the queue.
 func (s *state) enqueue(session string, places []place) {
 	s.queue = slices.DeleteFunc(s.queue, func(p place) bool { return p.session == session })
 	s.queue = append(s.queue, places...)
 	slices.SortStableFunc(s.queue, func(a, b place) int { return int(a.arrived - b.arrived) })
 }
 
-// serve grants permits to the first places in the queue, as many as the window allows, and returns these places.
+// serve grants permits to the first requests in the queue, as many as the window allows, and returns their places.
 func (s *state) serve(now time.Duration) (granted []place) {
 	n := 0
 	for ; n < len(s.queue); n++ {
@@ -120,7 +121,7 @@ func (s *state) serve(now time.Duration) (granted []place) {
 	return granted
 }
 
-// flight returns the index of a flight, or a negative number if there is no such flight.
+// flight returns the index of a flight in s.flights, or a negative number if there is no such flight.
 func (s *state) flight(session string, number uint64) int {
 	return slices.IndexFunc(s.flights, func(f flight) bool { return f.number == number && f.session == session })
 }
@@ -136,8 +137,8 @@ func (s *state) land(session string, number uint64) (ratelimits.Permit, bool) {
 	return permit, true
 }
 
-// bury removes a dead session. The outcomes of its requests will never be known. They may have been sent at any time
-// until the session counted as dead, because a permit may be used long after it was granted.
+// bury removes a dead session. The outcomes of the session's requests will never be known. The requests may have been
+// sent at any time until now, because a permit may be used long after it was granted.
 func (s *state) bury(now time.Duration, session string) {
 	s.enqueue(session, nil)
 	s.flights = slices.DeleteFunc(s.flights, func(f flight) bool {
@@ -149,8 +150,8 @@ func (s *state) bury(now time.Duration, session string) {
 	s.members = slices.DeleteFunc(s.members, func(m member) bool { return m.session == session })
 }
 
-// silent returns the other sessions that use the bucket and may be dead, and the next time at which another one may be;
-// 0 if there is none.
+// silent returns the other sessions that use the bucket and may be dead (all), and the time at which the next session
+// may be dead (next), 0 if there is no such time.
 func (s *state) silent(now time.Duration, session string) (all []string, next time.Duration) {
 	for _, m := range s.members {
 		dead := m.seen + sessionTime
@@ -165,8 +166,8 @@ func (s *state) silent(now time.Duration, session string) (all []string, next ti
 	return all, next
 }
 
-// others returns how many requests of other sessions wait; if ahead is set, only those before the first one of this
-// session.
+// others returns how many requests of other sessions wait. If ahead is set, it counts only requests that have a place
+// before the first place of the given session.
 func (s *state) others(session string, ahead bool) int {
 	n := 0
 	if !ahead {
@@ -186,11 +187,11 @@ func (s *state) others(session string, ahead bool) int {
 	return n
 }
 
-// first reports whether a session has the first place in the queue.
+// first reports whether the first place in the queue belongs to a session.
 func (s *state) first(session string) bool { return len(s.queue) > 0 && s.queue[0].session == session }
 
-// courtesy returns how long after permits become free a session calls the server for them. calls is false if the
-// session leaves the call to other sessions.
+// courtesy returns how long a session waits, after permits have become free, before it calls the server. If the session
+// leaves this call to other sessions, calls is false.
 func (s *state) courtesy(session string) (wait time.Duration, calls bool) {
 	i := slices.IndexFunc(s.queue, func(p place) bool { return p.session != s.queue[0].session })
 	switch {
@@ -202,14 +203,14 @@ func (s *state) courtesy(session string) (wait time.Duration, calls bool) {
 	return 0, false
 }
 
-// lendable reports whether the bucket may be lent to a session: the session can send now, and no other session has used
-// the bucket for loanBias.
+// lendable reports whether the bucket may be lent to a session. This is so if the session can send now, no other
+// session has used the bucket for loanBias, and the period is at most longestLoanPeriod.
 func (s *state) lendable(now time.Duration, session string) bool {
 	if now-s.mixed <= loanBias || !s.first(session) || s.window.Period() > longestLoanPeriod {
 		return false
 	}
 	for _, m := range s.members {
-		if m.session != session && (s.uses(m.session) || m.waiting > 0) {
+		if m.session != session && s.uses(m.session) {
 			return false
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 func (p *process) stats() shared.Stats { return p.session.(shared.Monitor).Stats() }
 
-// sum adds up the counts of all purposes of calls.
+// sum returns the sum of the calls for all purposes.
 func sum(s shared.Stats) (all shared.Calls) {
 	for _, c := range s.Calls {
 		all.Calls += c.Calls
@@ -35,7 +35,7 @@ func TestStatsCountCallsByPurpose(t *testing.T) {
 		s := p.stats()
 		all := sum(s)
 		assert.Equal(t, p.link.called(), int(all.Calls))
-		assert.Equal(t, time.Duration(all.Calls)*ms, all.Time, "each call takes a millisecond")
+		assert.Equal(t, time.Duration(all.Calls)*ms, all.Time, "each call must take a millisecond")
 		assert.Zero(t, all.Errors)
 		assert.EqualValues(t, 1, s.Calls["swap"].Calls)
 		assert.InDelta(t, 6, s.Calls["beat"].Calls, 1)
@@ -48,13 +48,13 @@ func TestStatsCountCallsByPurpose(t *testing.T) {
 		later := p.stats()
 		assert.Greater(t, later.Calls["beat"].Errors, uint64(3))
 		assert.Equal(t, p.link.called(), int(sum(later).Calls))
-		assert.Equal(t, time.Duration(sum(later).Calls-sum(later).Errors)*ms, sum(later).Time, "failed calls count no time")
-		assert.Less(t, s.Calls["beat"].Calls, later.Calls["beat"].Calls, "an earlier result must not change")
+		assert.Equal(t, time.Duration(sum(later).Calls-sum(later).Errors)*ms, sum(later).Time, "a failed call takes no time")
+		assert.Less(t, s.Calls["beat"].Calls, later.Calls["beat"].Calls, "the earlier result of Stats must not change")
 	})
 }
 
-// When a manager is started again, its counters must go on. Values that describe the present must be those of the new
-// session.
+// When a manager is started again, its counters must continue. Values that describe the present must be those of the
+// new session.
 func TestStatsOfEarlierSessionsAreAdded(t *testing.T) {
 	t.Parallel()
 	one := shared.Stats{Calls: map[string]shared.Calls{"swap": {Calls: 1, Errors: 1, Time: 1}}}
@@ -82,7 +82,7 @@ func TestStatsOfEarlierSessionsAreAdded(t *testing.T) {
 	}
 }
 
-// loanCounts are the counts of loans in Stats.
+// loanCounts holds the fields of Stats that count loans.
 type loanCounts struct{ now, taken, returned, expired, recalled int }
 
 func (p *process) loanCounts() loanCounts {
@@ -183,7 +183,8 @@ func TestStatsCountALossOfTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// A step of the server's clock must not count as a suspension of the process, nor a suspension as a step of the clock.
+// A step of the server's clock must not count as a suspension of the process, and a suspension must not count as a step
+// of the clock.
 func TestStatsCountStepsOfTheClockAndSuspensions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)
@@ -240,7 +241,7 @@ func TestStatsCountOutages(t *testing.T) {
 			s := p.stats()
 			assert.InDelta(t, now, s.Outage.Seconds(), 1.1)
 			assert.Equal(t, now > 0, s.Outage > 0)
-			assert.InDelta(t, altogether, s.OutageTime.Seconds(), 1.1*float64(outages)) // up to a beat late
+			assert.InDelta(t, altogether, s.OutageTime.Seconds(), 1.1*float64(outages)) // each up to a second late
 			assert.EqualValues(t, outages, s.Outages)
 			assert.GreaterOrEqual(t, s.OutageTime, last)
 			last = s.OutageTime
@@ -290,7 +291,7 @@ func TestStatsContinueWhenAManagerIsStartedAgain(t *testing.T) {
 	})
 }
 
-// For the race detector.
+// This test is for the race detector.
 func TestStatsCanBeReadWhileRequestsAreSent(t *testing.T) {
 	withBoth(t, func(f *managers) {
 		ctx, stop := context.WithCancel(context.Background())

@@ -9,8 +9,8 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Store keeps the state of shared limits on a server. Pass it to buckets.WithShared. It is safe for concurrent use, and
-// several managers can use it.
+// Store keeps the state of shared limits on a server. Pass it to buckets.WithShared. Several managers can use the same
+// Store. It is safe for concurrent use.
 type Store struct {
 	engine     Engine
 	subscriber Subscriber // the engine, nil if it is no Subscriber
@@ -23,11 +23,12 @@ type Store struct {
 
 var _ Source = (*Store)(nil)
 
-// New returns a store on an engine. If the engine is also a Subscriber, the store listens for messages. New makes no
-// calls. It returns an error if an option is invalid or the engine is nil. Options that are nil are ignored.
+// New returns a store that uses an engine. If the engine is also a Subscriber, the store receives messages. New does
+// not call the engine. It returns an error if an option is invalid or the engine is nil. It ignores options that are
+// nil.
 func New(engine Engine, opts ...Option) (*Store, error) {
 	if v := reflect.ValueOf(engine); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, errors.New("shared: engine is nil: expected one such as OnScripts returns")
+		return nil, errors.New("shared: engine is nil: use an engine, for example one from OnScripts")
 	}
 	s := &Store{engine: engine, options: defaultOptions(), sessions: map[*session]struct{}{}}
 	for _, option := range opts {
@@ -43,7 +44,7 @@ func New(engine Engine, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// Join starts a session, see Source.
+// Join starts a session. It implements Source.
 func (s *Store) Join(clock clockwork.Clock, origin time.Time) Session {
 	session := newSession(s, clock, origin)
 	s.mu.Lock()
@@ -58,8 +59,8 @@ func (s *Store) forget(session *session) {
 	delete(s.sessions, session)
 }
 
-// Outage returns an *OutageError while a manager that uses the store has noticed that the server cannot be reached, and
-// nil otherwise. If no manager uses the store, it returns nil. It does not call the server.
+// Outage returns an *OutageError if a manager that uses the store has noticed that the server cannot be reached, and
+// nil otherwise. If no manager uses the store, Outage returns nil. It does not call the server.
 func (s *Store) Outage() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

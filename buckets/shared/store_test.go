@@ -29,7 +29,7 @@ func TestNilOptionsAreIgnored(t *testing.T) {
 	_, err := shared.New(shared.OnScripts(&redissim.Server{}), nil, shared.WithApplication("my-bot"), nil)
 	require.NoError(t, err)
 	_, err = shared.New(shared.OnScripts(&redissim.Server{}), nil, shared.WithApplication(""))
-	require.Error(t, err, "options after nil count")
+	require.Error(t, err, "options after a nil option must count")
 }
 
 type classed struct{ error }

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// want says that a session needs a loan that another session has. For each session, the server stores one line for each
-// of that session's loans that other sessions need.
+// want says that a session needs a loan that another session has. For the session that has the loans, the server stores
+// a value with one line for each want.
 type want struct {
-	at      time.Duration // when the session last reported the want, by the server's clock
+	at      time.Duration // when the session last told the server that it needs the loan, by the server's clock
 	session string        // the session that needs the loan
 	lent    string        // version of the state that was lent
 	bucket  string        // name of the bucket
 }
 
-// wantTime is how long a want lasts. Each call repeats the want until the loan is returned.
+// wantTime is how long a want is valid. The session repeats the want with its calls until the loan is returned.
 const wantTime = 1500 * time.Millisecond
 
-// wants returns the wants in a value that have not expired at now, a time of the server's clock.
+// wants returns the wants in a value that are valid at now, a time by the server's clock.
 func wants(value string, now time.Duration) (all []want) {
 	_, list, _ := strings.Cut(value, " ")
 	for line := range strings.Lines(list) {
@@ -43,15 +43,15 @@ func (w *want) line() string {
 	return at + " " + w.session + " " + w.lent + " " + strconv.Quote(w.bucket) + "\n"
 }
 
-// needs are the loans that this session needs of another one. Calls for different loans may be made at the same time,
-// and only one of them can replace the value on the server, so each of them sends all wants.
+// needs holds the loans that this session needs from one other session. Calls for different loans may be made at the
+// same time. Only one of them can replace the value on the server, so each of them sends all wants.
 type needs struct {
-	value string          // the wants, as the server last had them
+	value string          // the latest known value on the server, with the wants of all sessions
 	loans map[string]want // by the names of the buckets
 }
 
-// wantStep returns a step that says that this session needs the loan of q.owner in a bucket. If the server already has
-// a recent want of this session for the loan, the step only loads.
+// wantStep returns a step that tells q.owner that this session needs the loan of a bucket. If the server already has a
+// recent want of this session for that loan, the step only loads.
 func (s *session) wantStep(q *turn, name string) Step {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -87,7 +87,8 @@ func (s *session) wantStep(q *turn, name string) Step {
 	}
 }
 
-// says reports whether the known value has a want for the same loan that is no older than age.
+// says reports whether the known value contains a want of the same session for the same loan that is not older than
+// age.
 func (n *needs) says(mine want, age time.Duration) bool {
 	return slices.ContainsFunc(wants(n.value, mine.at), func(w want) bool {
 		return w.session == mine.session && w.bucket == mine.bucket && w.lent == mine.lent && mine.at-w.at <= age
@@ -95,7 +96,7 @@ func (n *needs) says(mine want, age time.Duration) bool {
 }
 
 // heardWants records the result of a wantStep, which is the third step of a call. It reports whether the server now has
-// the want: false if another session was faster.
+// the want. It returns false if the step had no effect because another session was faster.
 func (s *session) heardWants(q *turn, name string, l Loaded) bool {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *session) heardWants(q *turn, name string, l Loaded) bool {
 	return n.says(n.loans[name], wantTime)
 }
 
-// toldWants records the wants in a message from another session.
+// toldWants records the wants that another session has sent by message.
 func (s *session) toldWants(value string) { s.wantLoans(value, s.engineTime(s.now())) }
 
 // wantLoans records which loans of this session other sessions need.
@@ -123,13 +124,13 @@ func (s *session) wantLoans(value string, now time.Duration) {
 	}
 }
 
-// disown ends a loan of a bucket that this session no longer uses. It is called when the server has gone back to a
-// state in which the session had the loan.
+// disown ends a loan of a bucket that this session no longer uses. The loan is on the server because the server has
+// gone back to a state in which this session had it.
 func (s *session) disown(name, lent string) {
 	key, era := s.store.keys.name("b", name), s.eraNumber()
 	r, err := s.exchange("swap", era, Step{Key: key})
 	if err != nil || r.anew {
-		return // the other sessions ask again
+		return // the session that needs the loan asks again
 	}
 	state, err := decode(r.values[0].Value)
 	if err != nil || state.version.String() != lent || state.owner != s.id {

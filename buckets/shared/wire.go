@@ -14,12 +14,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A state begins with text: its version, which engines read, and its owner. Binary numbers follow.
+// An encoded state begins with text: its version, which engines read, and its owner. Binary numbers follow.
 
-// wireFormat is the version of the binary part. decode rejects all other versions.
+// wireFormat is the version of the binary part. decode rejects other versions.
 const wireFormat = 1
 
-// most bounds the length of each list, so that a corrupt length cannot make decode run for ever.
+// most bounds the length of each list in a state, so that decode does not run for a very long time if a length is
+// corrupt.
 const most = 100_000
 
 var errState = errors.New("does not hold the state of a bucket")
@@ -39,7 +40,7 @@ func parseVersion(text string) (v version, ok bool) {
 	return v, errs[0] == nil && errs[1] == nil
 }
 
-// next returns the version after v. If v is zero, the version starts a new life with a random number.
+// next returns the version after v. If v is zero, next starts a new life, which is a random number.
 func (v version) next() version {
 	if v.life == 0 {
 		v.life = rand.Int64()
@@ -48,7 +49,7 @@ func (v version) next() version {
 	return v
 }
 
-// encode returns the state as the server stores it.
+// encode returns the state in the form in which the server stores it.
 func (s *state) encode() string {
 	owner := s.owner
 	if owner == "" {
@@ -130,13 +131,13 @@ func decode(text string) (s state, err error) {
 	return s, r.Err
 }
 
-// appendSession writes the name of a session, which is 16 hexadecimal digits or empty.
+// appendSession appends the name of a session, which is 16 hexadecimal digits or empty.
 func appendSession(b []byte, session string) []byte {
 	raw, _ := hex.DecodeString(session)
 	return append(append(b, byte(len(raw))), raw...)
 }
 
-// reader reads the parts of a state.
+// reader reads the binary part of a state.
 type reader struct{ *wire.Reader }
 
 // count reads the length of a list.
@@ -144,7 +145,7 @@ func (r reader) count() int { return r.Int(most) }
 
 func (r reader) session() string { return hex.EncodeToString(r.Bytes(int(r.Byte()))) }
 
-// name reads the index of a member, and returns its session.
+// name reads the index of a member, and returns the member's session.
 func (r reader) name(s *state) string {
 	i := r.Number()
 	if i >= uint64(len(s.members)) {

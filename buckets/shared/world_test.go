@@ -21,19 +21,19 @@ import (
 
 const ms = time.Millisecond
 
-// world is a server and the processes that share limits on it, in virtual time.
+// world is a server and the processes that share limits through it, in virtual time.
 type world struct {
 	t         *testing.T
 	server    server
 	start     time.Time
-	options   []shared.Option // of all processes
+	options   []shared.Option // for all processes
 	processes []*process
 }
 
 // near makes each call take a millisecond.
 func near(string) memoryengine.Fate { return memoryengine.Fate{Before: ms / 2, After: ms / 2} }
 
-// inWorld runs a test in virtual time. A call takes a millisecond.
+// inWorld runs a test in virtual time. Each call to the server takes a millisecond.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	atOnce(t, func(w *world) {
@@ -42,7 +42,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
-// atOnce runs a test in virtual time. Calls take no time. All processes have the options.
+// atOnce runs a test in virtual time. Calls to the server take no time. All processes have the options.
 func atOnce(t *testing.T, test func(w *world), options ...shared.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func (w *world) close() {
 		p.link.block(false)
 		p.session.Close()
 	}
-	time.Sleep(time.Second) // for the responses
+	time.Sleep(time.Second) // until all responses have arrived
 	w.server.Close()
 }
 
@@ -91,7 +91,7 @@ func (w *world) until(longest time.Duration, condition func() bool) time.Duratio
 	return w.now() - start
 }
 
-// fates gives the next calls for this purpose these fates, in their order. Other calls take no time.
+// fates gives the next calls for a purpose the given fates, in this order. All other calls take no time.
 func (w *world) fates(purpose string, fates ...memoryengine.Fate) {
 	w.server.Decide(func(of string) memoryengine.Fate {
 		if of != purpose || len(fates) == 0 {
@@ -103,13 +103,13 @@ func (w *world) fates(purpose string, fates ...memoryengine.Fate) {
 	})
 }
 
-// step steps the server's clock. Calls take no time after that.
+// step moves the server's clock by d. After that, calls take no time.
 func (w *world) step(d time.Duration) {
 	w.server.StepClock(d)
 	w.server.Decide(nil)
 }
 
-// evict removes all keys of a kind.
+// evict removes all keys of a kind, such as "b".
 func (w *world) evict(kind string) {
 	for _, key := range w.server.Keys() {
 		if strings.Contains(key, "}:"+kind+":") {
@@ -131,7 +131,7 @@ func (w *world) key(text string) string {
 // realClock is the bubble's clock.
 var realClock = clockwork.NewRealClock()
 
-// process is one session.
+// process is a process with one session.
 type process struct {
 	*world
 	session shared.Session
@@ -160,7 +160,7 @@ func (w *world) join(engine shared.Engine, clock clockwork.Clock, options ...sha
 // deaf returns a new process that gets no messages.
 func (w *world) deaf() *process { return w.join(struct{ shared.Engine }{w.server}, realClock) }
 
-// distant makes each call take about a round trip.
+// distant makes each call take about the time of a round trip (trip).
 func (w *world) distant(trip time.Duration) {
 	r := rand.New(rand.NewPCG(1, 2))
 	half := func() time.Duration { return trip/2 + time.Duration(r.IntN(100))*time.Microsecond }
@@ -170,14 +170,14 @@ func (w *world) distant(trip time.Duration) {
 // link is the connection of one process to the server.
 type link struct {
 	server
-	late time.Duration // how late replies arrive
+	late time.Duration // how much later replies arrive
 
 	mu      sync.Mutex
 	cut     bool
-	blocked chan struct{} // calls wait until it is closed; nil: they do not
-	most    int           // size of the largest call, in bytes of its values
+	blocked chan struct{} // calls wait until it is closed; nil: calls do not wait
+	most    int           // size of the largest call, in bytes of the call's values
 	calls   int
-	lives   int // how often calls have asked whether a session is alive
+	lives   int // how often calls asked whether a session is alive
 }
 
 var errCut = errors.New("connection cut")
@@ -188,7 +188,7 @@ func (l *link) called() int {
 	return l.calls
 }
 
-// largest returns the largest size of a call since it was last asked, in bytes of the call's values.
+// largest returns the size of the largest call since largest was last called, in bytes of the call's values.
 func (l *link) largest() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,8 +247,8 @@ func (l *link) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, 
 	return reply, err
 }
 
-// user uses a bucket as a manager does: it takes every permit as soon as it is granted. While the bucket is lent to its
-// process, it does nothing until the test returns the loan.
+// user uses a bucket as a manager does: it takes every permit as soon as the permit is granted. While the bucket is
+// lent to its process, a user does nothing until the test returns the loan.
 type user struct {
 	*process
 	bucket shared.Bucket
@@ -261,7 +261,7 @@ type user struct {
 	lent     bool
 	errs     []error
 	log      func() // called for each request that is sent
-	asleep   bool   // does nothing when the state changes
+	asleep   bool   // if set, the user does nothing when the state changes
 }
 
 var someKey = shared.Key{Credential: "0123456789abcdef", Hash: "hash", Major: "1"}
@@ -302,8 +302,8 @@ func (u *user) changed() {
 	u.tell()
 }
 
-// granted reports whether a request may be sent. It returns false if the bucket is lent to the process. u.mu must be
-// held.
+// granted reports whether a request may be sent now. It returns false if the bucket is lent to the process. u.mu must
+// be held.
 func (u *user) granted() bool {
 	now := u.now()
 	at, ok := u.bucket.Next(now)
@@ -348,14 +348,14 @@ func (u *user) leave(n int) {
 	u.tell()
 }
 
-// adopt sends a request without a permit, as a manager does before it knows the request's bucket.
+// adopt adopts a request that was sent without a permit, as a manager does when it learns the request's bucket.
 func (u *user) adopt() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.flying = append(u.flying, u.bucket.Adopt(u.now(), u.now()))
 }
 
-// may reports whether a request may be sent, and reports the waiting requests.
+// may returns whether a request may be sent now. It also reports the waiting requests to the bucket.
 func (u *user) may() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -364,7 +364,8 @@ func (u *user) may() bool {
 	return may
 }
 
-// mayOrOwns reports whether a request may be sent, or the bucket is lent to the process and not held.
+// mayOrOwns returns whether a request may be sent now, or the bucket is lent to the process and not held. It also
+// reports the waiting requests to the bucket.
 func (u *user) mayOrOwns() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -386,7 +387,7 @@ func (u *user) forecast(ahead int) shared.Forecast {
 // answer reports the response to the oldest request in flight.
 func (u *user) answer(r ratelimits.Response) { u.answerNumber(0, r) }
 
-// answerNumber reports the response to the i-th request in flight, by the order of sending.
+// answerNumber reports the response to the request in flight with index i, in the order in which they were sent.
 func (u *user) answerNumber(i int, r ratelimits.Response) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -397,7 +398,8 @@ func (u *user) answerNumber(i int, r ratelimits.Response) {
 	u.tell()
 }
 
-// giveBack returns the loan with the given state and with requests in flight that were sent at the given times.
+// giveBack returns the loan. The returned state is the given one, with requests in flight that were sent at the given
+// times.
 func (u *user) giveBack(s ratelimits.State, flying ...time.Duration) []shared.Permit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -421,7 +423,7 @@ func (u *user) inFlight() int {
 	return len(u.flying)
 }
 
-// headers returns a response with limits.
+// headers returns a response whose headers name a limit.
 func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.Response {
 	return ratelimits.Response{
 		Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp,
@@ -436,14 +438,14 @@ func look() {
 
 var looked sync.Mutex
 
-// pass lets a time pass, and then waits until all goroutines are blocked.
+// pass lets d pass, and then waits until all goroutines are blocked.
 func pass(d time.Duration) {
 	look()
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// lent returns users of a bucket in two processes. It is lent to the first process.
+// lent returns users of one bucket in two processes. The bucket is lent to the first process.
 func (w *world) lent(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
 	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)
@@ -453,7 +455,7 @@ func (w *world) lent(options ...shared.Option) (a, b *user) {
 	return a, b
 }
 
-// contested returns users of a bucket in two processes that both have just used it, so that it is not lent. Its limit
+// contested returns users of one bucket in two processes. Both have just used the bucket, so it is not lent. Its limit
 // is not known yet. The first user has a request in flight whose response will name the limit.
 func (w *world) contested(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
@@ -467,7 +469,8 @@ func (w *world) contested(options ...shared.Option) (a, b *user) {
 	return b, a
 }
 
-// limited returns the users of contested after the first response: the limit is five in a second, and a has used one.
+// limited returns the users of contested after the first response: the limit is five requests a second, and user a has
+// sent one request.
 func (w *world) limited(options ...shared.Option) (a, b *user) {
 	a, b = w.contested(options...)
 	a.answer(headers(5, 4, time.Second, 1000))
@@ -475,7 +478,7 @@ func (w *world) limited(options ...shared.Option) (a, b *user) {
 	return a, b
 }
 
-// usedUp returns the users of limited after process a has used up the window, which ends after the given time.
+// usedUp returns the users of limited after user a has used up the window, which ends after the given time.
 func (w *world) usedUp(after time.Duration) (a, b *user) {
 	w.t.Helper()
 	a, b = w.limited()

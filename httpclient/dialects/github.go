@@ -12,23 +12,27 @@ import (
 // secondaryWait is the wait after a refusal by a secondary limit that names no time (GitHub's documentation).
 const secondaryWait = time.Minute
 
-// GitHub is the dialect of GitHub's REST API. X-RateLimit-Resource names the bucket of a credential. The time until the
-// reset is X-RateLimit-Reset minus Date, so that the clock of this computer matters only if a response has no valid
-// Date.
+// GitHub is the dialect of GitHub's REST API. X-RateLimit-Resource names the bucket. The time until the reset is
+// X-RateLimit-Reset minus Date. The clock of this computer is used only if a response has no valid Date.
 //
-// A 429, and a 403 in some cases, is a refusal. If it has a Retry-After, it comes from a secondary limit, and holds all
-// requests of the credential for that time. Otherwise, if its X-RateLimit-Remaining is 0, it holds its bucket until the
-// reset, except a 403 whose message is about something else. In all other cases, a 429, or a 403 whose message names a
-// rate limit, comes from a secondary limit that names no time. It holds all requests of the credential for a minute,
-// and for longer if there are several in a row. Any other 403 is a response like all others.
+// A 429 is a refusal, and so is a 403 in the cases below. There are three kinds of refusals:
+//   - If the response has a Retry-After, it comes from a secondary limit. All requests of the credential wait for that
+//     time.
+//   - Otherwise, if X-RateLimit-Remaining is 0, the requests of the bucket wait until the reset. A 403 is such a
+//     refusal only if its message names a rate limit or is empty.
+//   - Otherwise, a 429, or a 403 whose message names a rate limit, comes from a secondary limit that names no time. All
+//     requests of the credential wait for a minute, and for longer after several such refusals in a row.
 //
-// Secondary limits are not announced, so the first refusal of each cannot be avoided. GraphQL refuses with status 200,
-// which is not recognized. A 304 to a conditional request counts like any other response, although GitHub does not
-// count it. So a client that sends thousands of such requests in an hour waits for the reset.
+// Any other 403 is no refusal.
+//
+// GitHub does not announce secondary limits, so the first refusal by each of them cannot be avoided. GraphQL refuses
+// requests with the status 200, which is not recognized. A 304 to a conditional request counts like any other response,
+// although GitHub does not count it. Therefore a client that sends thousands of conditional requests in an hour waits
+// for the reset, although it need not.
 func GitHub(status int, header http.Header, body []byte) ratelimits.Response {
 	if _, err := http.ParseTime(header.Get("Date")); err != nil && len(header) > 0 {
 		header = header.Clone()
-		header.Set("Date", time.Now().UTC().Format(http.TimeFormat)) // as RFC 9110 requires of a recipient
+		header.Set("Date", time.Now().UTC().Format(http.TimeFormat)) // RFC 9110 requires this of a recipient
 	}
 	r := ratelimits.ParseResponse(status, header, nil)
 	r.Class, r.Bucket, r.Stamp = ratelimits.ClassOK, header.Get("X-RateLimit-Resource"), ratelimits.ParseStamp(header)
@@ -53,7 +57,7 @@ func GitHub(status int, header http.Header, body []byte) ratelimits.Response {
 	return r
 }
 
-// refuse makes r a refusal of the class. Without a Retry-After it lasts until the limit resets.
+// refuse makes r a refusal of the class. If r has no Retry-After, the refusal lasts until the limit resets.
 func refuse(r *ratelimits.Response, class ratelimits.Class) {
 	r.Class = class
 	if !r.HasRetryAfter && r.Limited {

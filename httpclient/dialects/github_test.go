@@ -90,7 +90,8 @@ func TestDialectsReadWhatHasNoHeader(t *testing.T) {
 	}
 }
 
-// gitHub is a server with GitHub's headers. It counts the resource search apart from the resource core.
+// gitHub returns a server with GitHub's headers. It counts requests to the resource search separately from those to the
+// resource core.
 func gitHub(quota discordsim.Quota) *server {
 	return &server{
 		quotas: []discordsim.Quota{quota},
@@ -148,7 +149,7 @@ func TestGitHubWindowThatOthersHaveUsedUp(t *testing.T) {
 	})
 }
 
-// intercept lets a function answer some requests instead of the server below.
+// intercept is a base transport that lets a function answer some requests instead of the server.
 type intercept struct {
 	below    *server
 	answers  func(path string) (status int, body, retryAfter string)

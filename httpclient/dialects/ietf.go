@@ -9,19 +9,21 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// IETF is the dialect of draft-ietf-httpapi-ratelimit-headers-11, with the fields RateLimit and RateLimit-Policy, and
-// of its older versions, with RateLimit-Limit, -Remaining and -Reset, or a RateLimit with limit, remaining and reset. A
-// 429 is a refusal. The wait after it is its Retry-After or, without one, the time until the limit resets.
+// IETF is the dialect of draft-ietf-httpapi-ratelimit-headers-11, which has the fields RateLimit and RateLimit-Policy.
+// It also reads the fields of older versions of the draft: RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or
+// a RateLimit with limit, remaining and reset. A 429 is a refusal. The wait after a 429 is its Retry-After. If it has
+// none, the wait lasts until the limit resets.
 //
-// The names and partition keys of all policies together name the bucket. Policies that do not count requests ("qu"), or
-// have no quota or no time, are ignored. Servers may round times up or down. So the reset is expected up to a second
-// later than a response says, unless the response names the whole time of the policy.
+// The names and partition keys of all policies together name the bucket. A policy is ignored if it does not count
+// requests (as its parameter "qu" says), or if it has no quota or no time. Servers may round times up or down.
+// Therefore the reset is expected up to a second later than a response says, unless the response names the whole window
+// of the policy.
 //
-// Several policies are treated as one limit: the limit of the policy with the fewest requests left. When it resets, as
-// many requests are sent as the other policies allow at that time. That is simple, but not exact. If a longer window is
-// nearly used up, requests are slower than necessary. In simulations, random policies reached three quarters of the
-// possible speed, and the worst of them a third. One request in 200 was refused and sent again. With a single policy no
-// request was refused, at 95 % of the possible speed.
+// Several policies are treated as one limit: that of the policy with the fewest requests left. When this limit resets,
+// as many requests are sent as the other policies then allow. That is simple, but not exact: if a longer window is
+// nearly used up, requests are sent more slowly than necessary. In simulations with several random policies, the
+// average speed was three quarters of the possible speed, and the lowest was a third. One request in 200 was refused
+// and sent again. With a single policy, the speed was 95 % of the possible speed, and no request was refused.
 func IETF(status int, header http.Header, _ []byte) ratelimits.Response {
 	r := ratelimits.ParseResponse(status, http.Header{"Retry-After": header["Retry-After"], "Date": header["Date"]}, nil)
 	if bucket, limits := limitsOf(header); len(limits) > 0 {
@@ -43,9 +45,9 @@ type limit struct {
 	reset, window    time.Duration // window is 0 if it is not known
 }
 
-// together returns the limits as one limit. It resets with the limit that has the fewest requests left. Its quota is
-// the number of requests that are possible after that reset. Limits that reset later allow only what remains of them
-// now.
+// together combines the limits into one limit. The combined limit resets when the limit with the fewest requests left
+// resets. Its quota is the number of requests that all limits allow after that reset. Limits that reset later allow
+// only as many requests as they have left now.
 func together(limits []limit) (quota, remaining int, reset, rounding time.Duration) {
 	urgent := limits[0]
 	for _, l := range limits {
@@ -65,7 +67,7 @@ func together(limits []limit) (quota, remaining int, reset, rounding time.Durati
 	return quota, max(quota-urgent.quota+urgent.remaining, 0), reset, rounding
 }
 
-// bounds returns the longest possible time until the limit resets, and by how much the real time may be shorter.
+// bounds returns the longest possible time until the limit resets, and by how much the actual time may be shorter.
 func (l *limit) bounds() (after, rounding time.Duration) {
 	if after = l.reset; l.window == 0 || after < l.window {
 		after += time.Second
@@ -73,8 +75,8 @@ func (l *limit) bounds() (after, rounding time.Duration) {
 	return after, after - max(l.reset-time.Second, 0)
 }
 
-// limitsOf returns the limits that a response describes completely, and the name of their bucket: the names of all
-// policies.
+// limitsOf returns the limits that a response describes completely, and the name of their bucket, which consists of the
+// names of all policies.
 func limitsOf(header http.Header) (bucket string, limits []limit) {
 	services, policies := list(header["Ratelimit"]), list(header["Ratelimit-Policy"])
 	named := policies
@@ -89,10 +91,10 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 	}
 	for _, s := range services {
 		l := limit{}
-		l.quota, _ = integer(s.value) // in older versions
+		l.quota, _ = integer(s.value) // in older versions of the draft, the value is the quota
 		for _, p := range policies {
 			if key := s.parameter("pk"); p.value != s.value || key != "" && p.parameter("pk") != key {
-				continue // a RateLimit without pk is about all policies of that name
+				continue // without pk, a RateLimit is about all policies with its name
 			}
 			if quota, ok := integer(p.parameter("q")); ok {
 				l.quota = quota
@@ -106,14 +108,14 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 		}
 		remaining, ok := integer(s.parameter("r"))
 		reset, timed := integer(s.parameter("t"))
-		if timed && reset > longestReset { // it counts from 1970
+		if timed && reset > longestReset { // the reset is a time, in seconds since 1970
 			date, err := http.ParseTime(header.Get("Date"))
 			reset -= int(date.Unix())
 			timed = err == nil && 0 <= reset && reset <= longestReset
 		}
 		l.remaining, l.reset = min(remaining, l.quota), time.Duration(reset)*time.Second
 		if !timed {
-			l.reset = l.window // it resets within its window
+			l.reset = l.window // the limit resets within its window
 		}
 		if ok && l.quota > 0 && (timed || l.window > 0) {
 			limits = append(limits, l)
@@ -122,8 +124,8 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 	return bucket, limits
 }
 
-// olderService returns what a response in an older version says, as an item in the form of the current version. Its
-// value is the quota.
+// olderService reads the fields of older versions of the draft. It returns them as an item in the form of the current
+// version, with the quota as its value.
 func olderService(header http.Header, services []item) (item, bool) {
 	fields := map[string]string{
 		"limit": header.Get("RateLimit-Limit"), "remaining": header.Get("RateLimit-Remaining"),
@@ -134,11 +136,11 @@ func olderService(header http.Header, services []item) (item, bool) {
 			fields[key] = value
 		}
 	}
-	quota, _, _ := strings.Cut(fields["limit"], ",") // policies may follow
+	quota, _, _ := strings.Cut(fields["limit"], ",") // policies may follow the quota
 	return item{quota, []string{"r=" + fields["remaining"], "t=" + fields["reset"]}}, quota != ""
 }
 
-// item is a member of a structured list (RFC 9651). Its value and parameters keep the spelling of the list.
+// item is a member of a structured list (RFC 9651). Its value and its parameters are not decoded.
 type item struct {
 	value      string
 	parameters []string // such as "q=10"

@@ -27,7 +27,7 @@ func TestIETFReadsAllVersionsOfTheDraft(t *testing.T) {
 	type limit struct {
 		bucket           string
 		limit, remaining int
-		after, rounding  int // seconds
+		after, rounding  int // in seconds
 	}
 	none := limit{}
 	for name, c := range map[string]struct {
@@ -114,7 +114,7 @@ func speakIETF(round func(float64) float64, quotas ...discordsim.Quota) *server 
 	}}
 }
 
-// share sends the requests, and returns the ideal time for them divided by the time that they took.
+// share sends the requests, and returns their ideal time divided by the time that they took.
 func share(t *testing.T, s *server, requests, paths int) float64 {
 	t.Helper()
 	ideal := s.ideal(requests)
@@ -152,7 +152,7 @@ func TestIETFServersWithTwoPolicies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		longer discordsim.Quota
-		least  float64 // least share of the ideal speed
+		least  float64 // the lowest share of the ideal speed that is accepted
 	}{
 		{discordsim.Fixed(25, 10*time.Second), 0.65}, {discordsim.Fixed(100, time.Minute), 0.9},
 		{discordsim.Fixed(1000, time.Hour), 0.95},
@@ -173,7 +173,7 @@ func TestIETFServersWithTwoPolicies(t *testing.T) {
 	}
 }
 
-// TestIETFServersWithRandomPolicies asserts what the comment of dialects.IETF says about speed and refusals.
+// TestIETFServersWithRandomPolicies asserts the figures in the comment of dialects.IETF.
 func TestIETFServersWithRandomPolicies(t *testing.T) {
 	t.Parallel()
 	const worlds = 100
@@ -208,8 +208,8 @@ func TestIETFServersWithRandomPolicies(t *testing.T) {
 	assert.Greater(t, 2*sum[1]/worlds, 0.68, "several policies")
 }
 
-// express-rate-limit sends the partition key only with the policy. A limit without a key then belongs to the policy
-// with the same name.
+// express-rate-limit sends the partition key only in RateLimit-Policy. A RateLimit without a key must then belong to
+// the policy with the same name.
 func TestALimitWithoutPartitionKeyIsThatOfThePolicyOfItsName(t *testing.T) {
 	header := http.Header{}
 	header.Set("RateLimit-Policy", `"100-in-15min"; q=100; w=900; pk=:ZTNiMGM0NDI5OGZj:`)
@@ -220,7 +220,7 @@ func TestALimitWithoutPartitionKeyIsThatOfThePolicyOfItsName(t *testing.T) {
 	assert.Equal(t, 99, r.Remaining)
 }
 
-// GitLab sends the reset as seconds since 1970, which must not be taken for a duration.
+// GitLab sends the reset in seconds since 1970. The dialect must not take this number for a duration.
 func TestAResetMayBeATimeSince1970(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, c := range map[string]struct {

@@ -24,7 +24,7 @@ type server struct {
 	quotas   []discordsim.Quota
 	answer   func(states []discordsim.State, isFull bool, header http.Header) (status int, body string)
 	undated  bool                     // responses have no Date
-	resource func(path string) string // names the counters for a path; nil: one set of counters for all paths
+	resource func(path string) string // names the set of counters for a path; nil: one set for all paths
 
 	mu      sync.Mutex
 	counted map[string][]discordsim.Counter
@@ -96,7 +96,7 @@ func take(now time.Time, counters []discordsim.Counter) bool {
 	return true
 }
 
-// ideal returns how long a client that knows all counters of the server needs for n requests.
+// ideal returns how long n requests take a client that knows all counters of the server.
 func (s *server) ideal(n int) time.Duration {
 	start := time.Now()
 	counters, now := s.counters(), start
@@ -142,7 +142,8 @@ func get(t *testing.T, transport http.RoundTripper, path string) (status int, bo
 	return response.StatusCode, string(content)
 }
 
-// getMany sends n requests from 10 goroutines to several paths, each of another route, and returns how long they take.
+// getMany sends n requests from 10 goroutines, and returns how long they take. Each of the paths belongs to another
+// route.
 func getMany(t *testing.T, transport http.RoundTripper, n, paths int) time.Duration {
 	t.Helper()
 	start, next := time.Now(), make(chan string)

@@ -10,12 +10,13 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Answer answers an operation with a status and a body, if no limit refuses the request. A string or []byte is sent
-// unchanged, nil means a body that fits the status, and any other body is encoded as JSON. A response with a status of
-// 500 or more has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
+// Answer answers requests of an operation with a status and a body, unless a limit refuses the request. If the body is
+// a string or a []byte, it is sent unchanged. If it is nil, a body that fits the status is sent. Any other body is
+// encoded as JSON. A response with a status of 500 or more has no limit headers. Without any Answer or Handle, the
+// answer is 200 and {}.
 //
-// If the answer to a webhook's request has Discord's code for an unknown webhook, the webhook counts as deleted. The
-// body that nil means has no such code, so name it:
+// If the answer to a webhook's request has Discord's code for an unknown webhook, clients treat the webhook as deleted.
+// The body that is sent for nil has no such code, so pass a body with the code:
 //
 //	discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015})
 func Answer(on string, status int, body any) Rule {
@@ -41,11 +42,12 @@ func Answer(on string, status int, body any) Rule {
 	return r
 }
 
-// Handle answers an operation with a function, if no limit refuses the request. The function runs without locks: it may
-// block, and may call the server's methods except Close, which waits for it. It may panic with [http.ErrAbortHandler]
-// to cut the connection; any other panic fails the test. Its response is sent when it returns. The server itself sets
-// the headers that describe a bucket, and ignores those of the function; use Answer and Header to replace them. The
-// function sees at most a mebibyte of the request's body.
+// Handle answers requests of an operation with a function, unless a limit refuses the request. The function runs
+// without locks. It may block, and may call all methods of the server except Close, which waits for the function. It
+// may panic with [http.ErrAbortHandler] to cut the connection. Any other panic fails the test. The response is sent
+// when the function returns. The server itself sets the headers that describe a bucket, and ignores those that the
+// function sets. To replace these headers, use Answer and Header. The function gets at most a mebibyte of the request's
+// body.
 func Handle(on string, handler http.HandlerFunc) Rule {
 	r := newRule("Handle", answering, on).check(handler != nil, "want a function, not nil")
 	r.fault.Handle = func(value any, response *discordsim.Response) { value.(*record).serve(handler, response) }
@@ -57,7 +59,7 @@ var bucketHeaders = []string{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Bucket",
 }
 
-// serve replaces the answer by the handler's response.
+// serve calls the handler and replaces the answer by the handler's response.
 func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) {
 	if r.answerRepeated(response) {
 		return
@@ -88,13 +90,13 @@ func (r *record) answered(status int, body []byte) {
 	if m := r.message; m != nil && status != 0 {
 		m.body = body
 		if status >= http.StatusMultipleChoices {
-			m.created = time.Time{} // so that its nonce can be used again
+			m.created = time.Time{} // so that the nonce can be used again
 		}
 	}
 }
 
-// caught handles a panic of a function of the test: it cuts the connection and, unless the panic is
-// http.ErrAbortHandler, fails the test. It must be deferred.
+// caught must be deferred by callers of a function of the test. If that function panics, caught cuts the connection.
+// Unless the panic is http.ErrAbortHandler, it also fails the test.
 func (r *record) caught(name string) {
 	p := recover()
 	if p == nil {
@@ -106,9 +108,8 @@ func (r *record) caught(name string) {
 	panic(http.ErrAbortHandler)
 }
 
-// Refuse answers an operation with a 429 of the given class and retry-after. As at Discord, all requests to which the
-// 429 applies are refused until the retry-after has passed. The 429 to a request that is sent earlier counts as
-// avoidable.
+// Refuse answers requests of an operation with a 429 of the given class and retry-after. As at Discord, all requests to
+// which this 429 applies are then refused until the retry-after has passed. These further 429s count as avoidable.
 func Refuse(on string, class Class, retryAfter time.Duration) Rule {
 	c, known := classes[class]
 	r := newRule("Refuse", refusing, on).
@@ -125,23 +126,23 @@ func Cut(on string) Rule {
 	return r
 }
 
-// Lose breaks the connection after Discord has processed the request. Only the response is lost, so a request that is
-// sent again is processed twice.
+// Lose breaks the connection after Discord has processed the request. Only the response is lost, so if the client sends
+// the request again, it is processed twice.
 func Lose(on string) Rule {
 	r := newRule("Lose", breaking, on)
 	r.fault.Connection = discordsim.ConnectionLostAfter
 	return r
 }
 
-// SlowBody sends the headers of a response at once, and its body after the delay.
+// SlowBody sends the headers of a response at once, and the body after the delay.
 func SlowBody(on string, delay time.Duration) Rule {
 	r := newRule("SlowBody", slowing, on).check(delay > 0, "want a positive duration, not %v", delay)
 	r.fault.BodyDelay = delay
 	return r
 }
 
-// edit finishes an answer: it removes the body if the rule's body is empty, sets the Content-Type if the body is JSON,
-// and sets the rule's headers, which replace headers of the same name.
+// edit finishes an answer. It removes the body if the rule's body is empty, and sets the Content-Type if the body is
+// JSON. Then it sets the rule's headers, which replace headers of the same name.
 func (r *Rule) edit(response *discordsim.Response) {
 	if r.fault.Edit != nil {
 		r.fault.Edit(discordsim.Call{}, response)

@@ -15,8 +15,8 @@ import (
 // usual is the limit of operations without a known limit.
 var usual = discordsim.Fixed(5, time.Second)
 
-// usualLimits returns limits of the usual size for all operations. Discord's own limits change, and Discord does not
-// publish them.
+// usualLimits returns limits of the usual size for all operations. Discord does not publish its own limits, and changes
+// them.
 func usualLimits() []discordsim.Rule {
 	reactions := discordsim.Rule{
 		Path: "/channels/{id}/messages/{id}/reactions/**",
@@ -39,9 +39,9 @@ func usualLimits() []discordsim.Rule {
 // compile translates the rules for the engine, package discordsim.
 func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	config := discordsim.Config{Enter: s.enter(rules), Observe: s.observe}
-	config.Faults = append(config.Faults, s.enforceNonces()) // first, so that its Edit runs last
+	config.Faults = append(config.Faults, s.enforceNonces()) // the first fault, so that its Edit runs last
 	limits := make(map[operation]int)                        // index in config.Rules
-	others := usualLimits()                                  // for operations that no rule limits
+	others := usualLimits()                                  // limits for operations that no rule limits
 	for i, r := range rules {
 		switch {
 		case r.wrong != nil:
@@ -64,15 +64,15 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	}
 	config.Latency.Draw = distinct(config.Latency.RoundTrip)
 	if all, ok := limits[everything]; ok {
-		// Append it last, because it is for the operations without a rule of their own.
+		// Move the limit of everything to the end, because it is for operations without a rule of their own.
 		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all])
 	}
 	config.Rules = complete(config.Rules, others)
 	return config, nil
 }
 
-// distinct returns latencies that differ by nanoseconds. In virtual time, many answers would otherwise arrive at the
-// same moment, and it would be unknown which of them a client had read before its next request.
+// distinct returns latencies that differ by nanoseconds. Otherwise many answers would arrive at the same moment in
+// virtual time. Then it would not be known which of them a client had read before it sent its next request.
 func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) {
 	n := time.Duration(0)
 	return func(*rand.Rand) (in, out time.Duration) {
@@ -81,7 +81,7 @@ func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) 
 	}
 }
 
-// complete returns rules, followed by others, which limit the operations that rules do not limit.
+// complete returns rules, followed by others. The latter limit the operations that rules do not limit.
 func complete(rules, others []discordsim.Rule) []discordsim.Rule {
 	all := others
 	for _, rule := range slices.Backward(rules) {
@@ -90,8 +90,9 @@ func complete(rules, others []discordsim.Rule) []discordsim.Rule {
 	return all
 }
 
-// onTop returns the rules that replace top. If top has an ordinary limit, it returns top. Otherwise it returns copies
-// of the rules that limit top's requests, with top's other limits added.
+// onTop returns the rules to use instead of top. If top has an ordinary limit, onTop returns top. Otherwise top has
+// only hidden and shared limits, and onTop returns copies of those rules in others that limit the same requests, with
+// top's limits added.
 func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Rule) {
 	if top.Quota.Kind != discordsim.KindNone {
 		return []discordsim.Rule{top}
@@ -115,7 +116,7 @@ func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Ru
 // covers reports whether rule applies to all requests to which other applies.
 func covers(rule, other *discordsim.Rule) bool { return rule.Matches(other.Method, other.Path) }
 
-// limit adds the limit to its operation, which may have one ordinary, one hidden and one shared limit.
+// limit adds the limit to its operation. An operation may have one ordinary, one hidden and one shared limit.
 func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error {
 	i, ok := limits[r.on]
 	if !ok {
@@ -152,8 +153,8 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 	return nil
 }
 
-// script returns the fault for the answer or fault rule with this index. The engine calls the fault's functions in the
-// order of processing, under its lock.
+// script returns the fault of the engine for r, which is an answer or a fault with this index. The engine calls the
+// functions of the fault under its lock, in the order in which requests are processed.
 func (r Rule) script(number int) discordsim.Fault {
 	fault, n := r.fault, 0
 	fault.Also = true // let later rules count the request, too
@@ -176,7 +177,7 @@ func (r Rule) script(number int) discordsim.Fault {
 	return fault
 }
 
-// about reports whether the rule is an answer or a fault, and names the operation of the request.
+// about reports whether the rule is an answer or a fault for the operation of the request.
 func (r *Rule) about(request *http.Request) bool {
 	rule := discordsim.Rule{Method: r.on.method, Path: r.on.path}
 	return r.kind > limiting && rule.Matches(request.Method, request.URL.EscapedPath())

@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// The server calls the test's functions from many goroutines without holding a lock, while other goroutines read its
-// records. This must be safe.
+// The server calls functions of the test from many goroutines, without a lock, while other goroutines read the recorded
+// requests. This must be safe.
 func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	var server *discordtest.Server
@@ -45,7 +45,7 @@ func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	assert.Equal(t, map[int]int{0: 1, 202: 10, 429: 29}, statuses)
 }
 
-// Close must end requests on which a handler works, even if the handler waits until its client disconnects.
+// Close must end requests while a handler works on them, even if the handler waits until its client disconnects.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})
@@ -66,7 +66,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	assert.Error(t, <-failed)
 }
 
-// The package judges clients, so it must not import any part of the library.
+// The package judges whether clients are correct, so it must not import any part of the library.
 func TestPackageKnowsNothingOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	const engine = "../../internal/discordsim/"

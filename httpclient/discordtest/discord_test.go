@@ -23,13 +23,13 @@ func ask(t testing.TB, server *discordtest.Server, on string, header ...string) 
 	return a
 }
 
-// accepted sends requests until one gets a 429. It returns the number of requests before that one, at most 100, and the
-// 429.
+// accepted sends requests until one gets a 429, but at most 100. It returns the 429, and the number of requests before
+// it.
 func accepted(t testing.TB, server *discordtest.Server, on string) (n int, refused answer) {
 	t.Helper()
 	for ; n < 100; n++ {
 		if n%40 == 39 {
-			time.Sleep(2 * time.Second) // otherwise the global limit of 50 per second would refuse requests
+			time.Sleep(2 * time.Second) // so that the global limit of 50 per second refuses no requests
 		}
 		time.Sleep(time.Millisecond)
 		if a := ask(t, server, on); a.status == http.StatusTooManyRequests {
@@ -110,7 +110,7 @@ func TestHiddenLimitsOfDiscord(t *testing.T) {
 	t.Parallel()
 	day := 24 * time.Hour
 	for _, c := range []struct {
-		on      func() string // a function, because a snowflake depends on the bubble's time
+		on      func() string // a function, because snowflakes depend on the bubble's time
 		n       int
 		refused string // code, scope, Retry-After
 		says    string // limit and remaining in the headers
@@ -135,13 +135,13 @@ func TestHiddenLimitsOfDiscord(t *testing.T) {
 	}
 }
 
-// All webhooks of a channel share one limit, for which the webhooks of other channels do not count.
+// All webhooks of a channel share one limit. Messages of webhooks of other channels do not count against it.
 func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		var statuses []int
 		for n := range 31 {
-			time.Sleep(500 * time.Millisecond) // otherwise the webhooks would exceed their own limits
+			time.Sleep(500 * time.Millisecond) // so that the webhooks do not exceed their own limits
 			a := ask(t, server, fmt.Sprintf("POST /webhooks/%d/secret", 1+n%2))
 			statuses = append(statuses, a.status)
 			if a.status == 429 {

@@ -44,8 +44,8 @@ func Example() {
 	// POST /api/v10/channels/1/messages {"content":"Welcome, Ada!"}
 }
 
-// The second message gets a scripted 429. The third gets one, too, because it is sent during the wait that the 429
-// asked for.
+// The second message gets a scripted 429. The third message gets a 429, too, because it is sent before the retry-after
+// of the first 429 has passed.
 func ExampleRefuse() {
 	server := discordtest.NewServer(nil,
 		discordtest.Refuse("create_message", discordtest.User, 5*time.Second).Nth(2))
@@ -65,7 +65,7 @@ func ExampleRefuse() {
 	// POST /channels/{id}/messages user
 }
 
-// An endpoint first answers that the bot has no permission, then with a message.
+// The first answer of the endpoint is that the bot has no permission. The second answer is a message.
 func ExampleAnswer() {
 	server := discordtest.NewServer(nil,
 		discordtest.Answer("POST /channels/{id}/messages", 403,

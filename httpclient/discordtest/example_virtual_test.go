@@ -12,7 +12,7 @@ import (
 )
 
 // This is an example of a test in virtual time. A hundred people join at once, and Discord allows five messages in five
-// seconds. So the messages take up to a hundred seconds of virtual time, but almost no real time.
+// seconds. Therefore the messages take up to a hundred seconds of virtual time, but almost no real time.
 func TestWelcomeToAHundredPeople(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,10 +34,10 @@ func TestWelcomeToAHundredPeople(t *testing.T) {
 		}
 		all.Wait()
 		if took := time.Since(began); took > 100*time.Second {
-			t.Errorf("it took %v, which is too slow", took)
+			t.Errorf("it took %v, which is too long", took)
 		}
 		if refused := server.Refused(); len(refused) > 0 {
-			t.Errorf("the transport sent too much: %v", refused)
+			t.Errorf("the transport sent requests that were refused: %v", refused)
 		}
 	})
 }

@@ -52,7 +52,8 @@ func (t *tb) Fatalf(format string, arguments ...any) {
 	panic(t)
 }
 
-// A panic in a function of the test must fail the test instead of being hidden by net/http, and the server must go on.
+// If a function of the test panics, net/http must not hide the panic: the test must fail. The server must continue to
+// work.
 func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	t.Parallel()
 	fake := &tb{}
@@ -73,8 +74,8 @@ func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	}, fake.failures)
 }
 
-// After a scripted 429, the server must refuse the same requests as Discord after a 429 of that class, until the wait
-// that the 429 asks for is over.
+// After a scripted 429, the server must refuse the same requests as Discord does after a 429 of that class. It must do
+// so until the wait that the 429 asks for is over.
 func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -140,8 +141,8 @@ func TestSlowBody(t *testing.T) {
 	}, discordtest.SlowBody("GET /users/@me", time.Minute))
 }
 
-// A condition can read the body and is called only for its operation. Nth counts the requests for which the condition
-// is true.
+// The function of When can read the body, and must be called only for the operation of its rule. Nth must count only
+// the requests for which that function returns true.
 func TestFaultsByFunction(t *testing.T) {
 	t.Parallel()
 	asked := 0

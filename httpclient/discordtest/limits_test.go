@@ -22,13 +22,13 @@ func inBubble(t *testing.T, f func(t *testing.T, server *discordtest.Server), ru
 	synctest.Test(t, func(t *testing.T) { f(t, discordtest.NewServer(t, rules...)) })
 }
 
-// turn is a number of equal requests, one after the other.
+// turn describes some equal requests, which are sent one after the other.
 type turn struct {
 	after  time.Duration // pause before the first request
 	on     string        // method and path
 	body   string
-	by     string            // authorization; "": the usual one, nobody: none
-	want   string            // for each request its outcome, see outcome
+	by     string            // authorization; "": the usual one; nobody: none
+	want   string            // the outcomes of all requests, see outcome
 	header map[string]string // in the last answer
 	says   string            // body of the last answer; "": not checked
 }
@@ -114,8 +114,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: edit, body: `{"name":"c"}`, want: "sub-limit", header: left("1")},
 		}},
 
-		// The kind of a limit decides when the limit has room again: for all requests at once, for each request one period
-		// after it, or at a steady rate.
+		// The kind of a limit decides when requests no longer count: all at once, each one a period after it was sent, or at
+		// a steady rate.
 		{"window", []discordtest.Rule{discordtest.Window(create, 2, second)}, []turn{
 			{on: message, want: "200"}, {after: second / 2, on: message, want: "200 user!"},
 			{after: second / 2, on: message, want: "200 200 user!"},
@@ -140,7 +140,7 @@ func TestLimitsAndFaults(t *testing.T) {
 		{"of everything", []discordtest.Rule{
 			discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute),
 		}, []turn{{on: message, want: "200 200 user!"}, {on: guild, want: "200 user!"}, {on: history, want: "200"}}},
-		{"hidden, in no header", []discordtest.Rule{ // no header could warn of the first refusal
+		{"hidden, in no header", []discordtest.Rule{ // no header announces the first refusal
 			discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden(),
 		}, []turn{
 			{on: guild, want: "200 sub-limit", header: none},
@@ -152,8 +152,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: message, want: "200 200 sub-limit"}, {on: history, want: "200", header: left("4")},
 			{after: time.Minute, on: message, want: "200"},
 		}},
-		// A limit on all requests applies in addition to all other limits, hidden ones included. The two accepted edits count
-		// for it, too.
+		// A shared limit of all requests applies in addition to all other limits, also to hidden ones. The two accepted edits
+		// count against it, too.
 		{"on top of all operations", []discordtest.Rule{discordtest.Window("*", 4, time.Minute).Shared()}, []turn{
 			{on: edit, body: `{"name":"a"}`, want: "200 200 sub-limit"}, {on: message, want: "200 200 shared"},
 		}},
@@ -169,7 +169,7 @@ func TestLimitsAndFaults(t *testing.T) {
 		{"global, of the authorization", []discordtest.Rule{discordtest.GlobalLimit(3), discordtest.Unlimited("*")}, []turn{
 			{on: message, want: "200 200 200 global!"}, {on: message, by: "Bot b", want: "200"},
 		}},
-		// Invalid responses count whether the server or a handler gives them.
+		// Invalid responses must count, whether an Answer or a handler gives them.
 		{"of invalid answers", []discordtest.Rule{discordtest.Answer(me, 401, nil), ban}, banned},
 		{"of a handler's invalid answers", []discordtest.Rule{discordtest.Handle(me, forbidden), ban},
 			bannedByHandler},
@@ -191,8 +191,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: "GET /webhooks/1/secret", by: "Bot b", want: "200", header: left("2")},
 			{on: "GET /webhooks/1/other", by: nobody, want: "200", header: left("4")},
 		}},
-		// Rules of the caller replace those of the preset. Apart from that they work as without the preset: the shared limit
-		// applies in addition to the preset's limit.
+		// An ordinary limit of the caller replaces the limit of the preset. A shared limit applies in addition to the limit
+		// of the preset.
 		{"instead of Discord's", []discordtest.Rule{
 			discordtest.Window(create, 2, second), discordtest.Discord(), discordtest.Answer(me, 404, nil),
 			discordtest.Window("GET /guilds/{id}/roles", 3, second).Shared(),
@@ -201,7 +201,7 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: "GET /guilds/1/roles", want: "200 200 200 shared", header: map[string]string{"X-RateLimit-Limit": "1000"}},
 		}},
 
-		// A request that a rule of Answer answers is counted like any other request.
+		// A request with an Answer is counted like any other request.
 		{"answers", []discordtest.Rule{
 			discordtest.Answer("get_my_user", 404, map[string]int{"code": 10013}).Nth(1),
 			discordtest.Answer("get_my_user", 200, "plain").Header("content-type", "text/plain"),
@@ -223,7 +223,7 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: me, want: "user!", header: map[string]string{"X-First": ""}},
 		}},
 		// The server's client opens a connection for each request. On a reused connection, net/http would repeat a request
-		// that is cut off, and the test would see no error. Of the two failed requests, one is counted.
+		// whose connection breaks, and the test would see no error. Only one of the two failed requests is counted.
 		{"broken connections", []discordtest.Rule{discordtest.Cut(me).Nth(2), discordtest.Lose(me).Nth(3)}, []turn{
 			{on: me, want: "200", header: left("4")}, {on: me, want: "lost0 lost200"}, {on: me, want: "200", header: left("2")},
 		}},
@@ -239,8 +239,8 @@ func TestLimitsAndFaults(t *testing.T) {
 	}
 }
 
-// A hidden or shared limit does not replace the ordinary limit of an operation. This limit is still set by the next
-// rule that names the operation, or else by the default.
+// A hidden or shared limit does not replace the ordinary limit of an operation. The ordinary limit is that of the next
+// rule that names the operation. Without such a rule, it is the default.
 func TestOrdinaryLimitBelowOthers(t *testing.T) {
 	t.Parallel()
 	const callback = "POST /interactions/{id}/{token}/callback"

@@ -104,7 +104,7 @@ func TestOperationsMayBeNamedInManyWays(t *testing.T) {
 	}
 }
 
-// Each operation must be found by its name. Otherwise a rule for the operation would never apply, and nobody would
+// Each operation must be found by its name. Otherwise a rule for that operation would never apply, and nobody would
 // notice.
 func TestEveryOperationIsFoundByItsName(t *testing.T) {
 	t.Parallel()

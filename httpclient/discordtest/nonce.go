@@ -19,8 +19,8 @@ type message struct {
 }
 
 // enforceNonces returns a fault for messages whose author has used the same nonce within nonceTime. Such a message gets
-// the answer to the first message with the nonce. The engine calls the fault's functions in the order of processing,
-// under its lock, after those of all other rules.
+// the answer to the first message with the nonce. The engine calls the functions of the fault under its lock, in the
+// order in which requests are processed, and after the functions of all rules.
 func (s *Server) enforceNonces() discordsim.Fault {
 	created := make(map[string]*message)
 	create := discordsim.Rule{Method: http.MethodPost, Path: "/channels/{id}/messages"}
@@ -50,8 +50,8 @@ func (s *Server) enforceNonces() discordsim.Fault {
 	}
 }
 
-// enforcedNonce returns a key made of the author and the nonce, which may be used only once, or "" if no nonce is
-// enforced.
+// enforcedNonce returns a key for which only one message may be created: the author and the nonce. If no nonce is
+// enforced, it returns "".
 func (r *record) enforcedNonce() string {
 	var fields struct {
 		Nonce   json.RawMessage `json:"nonce"`
@@ -68,8 +68,8 @@ func (r *record) enforcedNonce() string {
 	}
 }
 
-// answerRepeated reports whether the request repeats a message. If so, answerRepeated sets the answer to the first
-// message, and the function of Handle must not run.
+// answerRepeated reports whether the request repeats a message. If so, it answers with the body of the first answer,
+// and the function of Handle must not run.
 func (r *record) answerRepeated(response *discordsim.Response) bool {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	null     = `{"nonce":null,"enforce_nonce":true}`
 )
 
-// numbered is a rule that answers each message with the next number.
+// numbered returns a rule that answers each message with the next number.
 func numbered() discordtest.Rule {
 	n := 0
 	return discordtest.Handle(create, func(w http.ResponseWriter, _ *http.Request) {

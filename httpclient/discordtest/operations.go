@@ -64,8 +64,8 @@ func unnamed(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// fits reports whether a path matches a template of Discord's. The path may have other words in braces, or values
-// instead of them.
+// fits reports whether a path matches a template of Discord. Instead of a template's words in braces, the path may have
+// other words in braces, or values.
 func fits(path, template string) bool {
 	got, want := strings.Split(path, "/"), strings.Split(template, "/")
 	if len(got) != len(want) {

@@ -20,16 +20,16 @@ type Request struct {
 	Body      []byte // at most the first mebibyte
 	// Time is the time at which the request arrived and was counted.
 	Time time.Time
-	// Status is the status of the answer. It is 0 if the connection was cut before the answer, or while a function
-	// given to Handle runs.
+	// Status is the status of the answer. It is 0 if the connection was cut before the answer, and as long as a function
+	// of Handle has not returned.
 	Status int
 	// Refused is the class of the limit that refused the request, or "" if no limit refused it.
 	Refused Class
-	// Avoidable reports whether a correct client would have avoided this 429.
+	// Avoidable reports whether a correct client would have avoided this 429, see the package documentation.
 	Avoidable bool
-	// Repeated reports whether the request repeats a message: its author created a message with the same nonce and
-	// enforce_nonce in the five minutes before. No message was created, and the request got the answer to the first
-	// message.
+	// Repeated reports whether the request repeats a message: the same author created a message with the same nonce and
+	// enforce_nonce in the five minutes before. The server then creates no second message, and responds with the answer to
+	// the first one.
 	Repeated bool
 	// Because says briefly why the 429 was avoidable or not.
 	Because string
@@ -53,17 +53,17 @@ type record struct {
 	Request
 	server   *Server
 	original *http.Request
-	wanted   []bool   // by index of the rule: whether it is an answer or fault for this request, and its When agrees
+	wanted   []bool   // by index of the rule: whether it is an answer or a fault that applies to the request
 	used     []kind   // kinds of answers and faults that have been applied
 	message  *message // the message with the request's enforced nonce; nil if there is none
 }
 
-// enter returns a function that records a request and calls the rules' When functions for it. The function runs on the
-// request's goroutine, without locks.
+// enter returns a function that makes the record of a request, and calls the When functions of the rules for it. That
+// function runs on the goroutine of the request, without locks.
 func (s *Server) enter(rules []Rule) func(r *http.Request, body []byte) any {
 	return func(r *http.Request, body []byte) any {
 		header := r.Header.Clone()
-		header.Del("Connection") // the transport of Client sets it, not the user of Client
+		header.Del("Connection") // set by the transport of Client, not by the program that uses Client
 		rec := &record{
 			Request: Request{
 				Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: header, Body: body,

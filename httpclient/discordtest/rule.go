@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// Rule configures a server: a limit, an answer or a fault. Make one with the functions of this package, and refine it
-// with its methods, each of which returns a new rule. [NewServer] reports invalid rules.
+// Rule configures a server. Most rules are a limit, an answer or a fault. Make a rule with a function of this package.
+// The methods of a rule refine it: each returns a new rule. [NewServer] reports invalid rules.
 type Rule struct {
 	name  string // of the function that made the rule
 	kind  kind
@@ -21,7 +21,7 @@ type Rule struct {
 	quota discordsim.Quota // of limits
 	fault discordsim.Fault // of answers and faults
 	world func(*discordsim.Config)
-	wrong error // first mistake in the rule, nil if it is valid
+	wrong error // first mistake in the rule, nil if the rule is valid
 
 	preset *measured.Options // options of Discord; nil for other rules
 	listen string            // address of Listen; "" for other rules
@@ -33,7 +33,7 @@ type Rule struct {
 	when           func(*http.Request) bool
 }
 
-// kind is the kind of a rule. At most one answer and one of each kind of fault apply to a request.
+// kind is the kind of a rule. At most one answer, and at most one fault of each kind, apply to a request.
 type kind int
 
 const (
@@ -49,14 +49,14 @@ const (
 type Class string
 
 const (
-	// User is the limit of one bucket: this operation, in this channel, guild or webhook, for this authorization (scope
+	// User is the limit of one bucket: of one operation in one channel, guild or webhook, for one authorization (scope
 	// "user").
 	User Class = "user"
-	// SubLimit is a hidden limit, often on a field of the body, such as a channel's name: scope "user" with requests
-	// remaining. A client learns from its 429s only that the limit applies to requests whose bodies have the same
-	// fields.
+	// SubLimit is a hidden limit, often of a field of the body, such as a channel's name. Its 429s have the scope "user",
+	// although the headers say that requests remain. From these 429s, a client learns only that the limit applies to
+	// requests whose bodies have the same fields.
 	SubLimit Class = "sub-limit"
-	// Shared is the limit of a resource, shared by all its users (scope "shared"). Its 429s do not count as invalid
+	// Shared is the limit of a resource that all its users share (scope "shared"). Its 429s do not count as invalid
 	// requests.
 	Shared Class = "shared"
 	// Global is the limit of an authorization (scope "global"). It does not apply to responses to interactions without
@@ -66,7 +66,7 @@ const (
 	Edge Class = "edge"
 )
 
-// classes maps classes to the engine's.
+// classes maps classes to those of the engine, package discordsim.
 var classes = map[Class]discordsim.Class{
 	User: discordsim.ClassUser, SubLimit: discordsim.ClassSubLimit, Shared: discordsim.ClassShared,
 	Global: discordsim.ClassGlobal, Edge: discordsim.ClassEdge,
@@ -89,8 +89,9 @@ func (r Rule) check(ok bool, format string, arguments ...any) Rule {
 	return r
 }
 
-// Nth restricts an answer or a fault to some of its operation's requests. The requests are numbered from 1 in the order
-// in which they arrive. If the rule has a When, only the requests that When selects are counted.
+// Nth restricts an answer or a fault to the requests with these numbers. The requests of the rule's operation are
+// numbered from 1, in the order in which they arrive. If the rule has a When, only the requests that When selects are
+// counted.
 func (r Rule) Nth(n ...int) Rule {
 	r.nth = append(slices.Clone(r.nth), n...)
 	return r.scripted("Nth").check(len(n) > 0 && slices.Min(n) > 0, "Nth counts from 1, not %v", n)
@@ -104,8 +105,8 @@ func (r Rule) When(f func(*http.Request) bool) Rule {
 	return r.scripted("When").check(f != nil, "When needs a function")
 }
 
-// Header sets a header of an answer, such as "X-RateLimit-Remaining", "NaN". It replaces the server's header of that
-// name. A 429 that a client causes because it trusts such a header does not count as avoidable.
+// Header sets a header of an answer, for example "X-RateLimit-Remaining" to "NaN". It replaces the server's header of
+// that name. If a client trusts such a header and therefore gets a 429, that 429 does not count as avoidable.
 func (r Rule) Header(name, value string) Rule {
 	r.header = r.header.Clone()
 	if r.header == nil {
@@ -116,15 +117,15 @@ func (r Rule) Header(name, value string) Rule {
 	return r.check(name != "", "Header needs a name")
 }
 
-// Hidden hides a limit: no header shows it, and only its 429s, of class SubLimit, reveal it. It applies in addition to
-// the operation's ordinary limit. If the operation is Unlimited, no response has limit headers.
+// Hidden hides a limit: no header shows the limit, and only its 429s, of class SubLimit, reveal it. A hidden limit
+// applies in addition to the operation's ordinary limit. If the operation is Unlimited, no response has limit headers.
 func (r Rule) Hidden() Rule {
 	r.hidden = true
 	return r.check(r.isQuota(), "Hidden is for limits")
 }
 
-// Shared makes a limit apply to a resource (channel, guild, webhook), for all authorizations together. No header shows
-// the limit. It applies in addition to the operation's ordinary limit.
+// Shared makes a limit count the requests to a resource (channel, guild, webhook) with all authorizations together. No
+// header shows the limit. It applies in addition to the operation's ordinary limit.
 func (r Rule) Shared() Rule {
 	r.shared = true
 	return r.check(r.isQuota(), "Shared is for limits")
@@ -147,24 +148,25 @@ func (r Rule) Late(least, most time.Duration) Rule {
 // isQuota reports whether the rule limits an operation.
 func (r Rule) isQuota() bool { return r.kind == limiting && r.quota.Kind != discordsim.KindUnlimited }
 
-// scripted checks that the rule is an answer or a fault, which can be restricted to some requests.
+// scripted checks that the rule is an answer or a fault. Only these can be restricted to some requests.
 func (r Rule) scripted(method string) Rule {
 	return r.check(r.kind > limiting, method+" is for answers and faults")
 }
 
-// Window limits an operation to limit requests in a fixed window. The window begins with the first request.
+// Window limits an operation to a number of requests (limit) in a fixed window. The window begins with the first
+// request.
 func Window(on string, limit int, period time.Duration) Rule {
 	return newLimit("Window", on, discordsim.Fixed(limit, period))
 }
 
-// Sliding limits an operation to limit requests within any interval of one period: each request occupies a place for a
-// period. Most of Discord's buckets are of this kind, as observed by authors of libraries.
+// Sliding limits an operation to a number of requests (limit) within any interval of one period. Authors of libraries
+// have observed that most of Discord's buckets are of this kind.
 func Sliding(on string, limit int, period time.Duration) Rule {
 	return newLimit("Sliding", on, discordsim.Sliding(limit, period))
 }
 
-// Leaky limits an operation by a leaky bucket with places for limit requests. Its places become free one at a time, all
-// of them within a period.
+// Leaky limits an operation by a leaky bucket with room for a number of requests (limit). A full bucket becomes empty
+// within one period, at a steady rate.
 func Leaky(on string, limit int, period time.Duration) Rule {
 	return newLimit("Leaky", on, discordsim.Leaky(limit, period))
 }
@@ -176,7 +178,7 @@ func newLimit(name, on string, quota discordsim.Quota) Rule {
 		check(quota.Period >= time.Millisecond, "a limit with a period of %v: want a millisecond or more", quota.Period)
 }
 
-// Unlimited removes the limit of an operation. Its responses have no limit headers.
+// Unlimited removes the limit of an operation. The responses of the operation have no limit headers.
 func Unlimited(on string) Rule {
 	r := newRule("Unlimited", limiting, on)
 	r.quota = discordsim.Unlimited()
@@ -191,9 +193,9 @@ func GlobalLimit(perSecond int) Rule {
 	return r.check(perSecond > 0, "a limit of %d requests: want 1 or more", perSecond)
 }
 
-// InvalidLimit bans an IP address for the time ban after limit invalid requests within a period. A request is invalid
-// if its status is 401, 403, or 429 without the class Shared. The default is a ban of an hour after 10 000 in ten
-// minutes.
+// InvalidLimit bans an IP address for some time (ban) after a number of invalid requests (limit) within a period. A
+// request is invalid if its status is 401, 403, or 429 without the class Shared. The default is a ban of an hour after
+// 10 000 in ten minutes.
 func InvalidLimit(limit int, period, ban time.Duration) Rule {
 	r := Rule{name: "InvalidLimit", world: func(c *discordsim.Config) {
 		c.Invalid = discordsim.InvalidLimit{Limit: limit, Period: period, Ban: ban}
@@ -202,16 +204,16 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 		check(period > 0 && ban > 0, "want positive durations, not %v and %v", period, ban)
 }
 
-// Latency sets the round-trip time between client and server; the default is none. It is added to the round-trip time
-// of the real network. With and without this rule, each answer takes up to a microsecond longer, so that no two answers
-// arrive at the same moment in virtual time.
+// Latency sets the round-trip time between client and server. The default is none. It is added to the round-trip time
+// of the real network. Whether or not this rule is used, each answer takes up to a microsecond longer, so that no two
+// answers arrive at the same moment in virtual time.
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)
 }
 
 // Listen sets the address at which the server listens, such as "127.0.0.1:8090". The default is a free port of the
-// loopback interface. It has no effect in a testing/synctest bubble, where a server does not listen.
+// loopback interface. In a testing/synctest bubble, Listen has no effect, because a server does not listen there.
 func Listen(address string) Rule {
 	r := Rule{name: "Listen", listen: address}
 	_, _, err := net.SplitHostPort(address)

@@ -55,7 +55,7 @@ func NewServer(t testing.TB, rules ...Rule) *Server {
 	return s
 }
 
-// start starts the engine, in memory when the test runs in a bubble.
+// start starts the engine. In a bubble, the engine works in memory.
 func (s *Server) start(config discordsim.Config) (err error) {
 	if s.engine, err = discordsim.New(config); err != nil {
 		return fmt.Errorf("discordtest: %w", err)
@@ -79,7 +79,7 @@ func (s *Server) start(config discordsim.Config) (err error) {
 
 // newTransport returns a transport that connects to Discord's hosts with dial. It uses no TLS, even for https URLs.
 // Each request has its own connection. Otherwise net/http itself would repeat some requests whose connection a fault
-// cuts, without the client's knowledge.
+// breaks, and the client would not notice.
 func (s *Server) newTransport(
 	dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) *http.Transport {
@@ -95,7 +95,7 @@ func (s *Server) newTransport(
 	return &http.Transport{DialContext: dialDiscord, DialTLSContext: dialDiscord, DisableKeepAlives: true}
 }
 
-// isDiscord reports whether host belongs to Discord's API. The hosts of attachments and avatars are not part of it.
+// isDiscord reports whether a host belongs to Discord's API. The hosts of attachments and avatars do not.
 func isDiscord(host string) bool {
 	label, _, _ := strings.Cut(host, ".")
 	if label == "cdn" || label == "media" || strings.HasPrefix(label, "images-") {
@@ -117,13 +117,13 @@ func inBubble() bool {
 	return strings.Contains(first, "synctest bubble")
 }
 
-// Client returns a client that sends requests for the hosts of Discord's API to the server, and fails for all other
-// hosts. Its transport can be used in a library's http.Client, or with httpclient.WithBase.
+// Client returns a client that sends requests for the hosts of Discord's API to the server. Requests to all other hosts
+// fail. The client's transport can be used in a library's http.Client, or with httpclient.WithBase.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Close closes the server and all its connections. Requests in flight fail, and the contexts of requests in functions
-// of Handle end. Close waits until these functions have returned. The recorded requests stay readable. A second Close
-// does nothing.
+// Close closes the server and all its connections. Requests in flight fail. If a function of Handle is running, the
+// context of its request ends, and Close waits until the function has returned. The recorded requests can still be
+// read. A second Close does nothing.
 func (s *Server) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -131,8 +131,8 @@ func (s *Server) Close() {
 	_ = s.engine.Close() // the error is about listeners, which are closed in any case
 }
 
-// Requests returns all requests that the server has processed, in the order of processing, whether or not they are
-// answered yet. Requests that were cancelled before they arrived are not included.
+// Requests returns all requests that the server has processed, in the order of processing. It includes requests that
+// have no answer yet, but not requests that were cancelled before they arrived.
 func (s *Server) Requests() []Request {
 	return s.those(func(Request) bool { return true })
 }

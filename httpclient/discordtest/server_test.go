@@ -93,7 +93,7 @@ func TestServerListensWhereItIsTold(t *testing.T) {
 	}, discordtest.Listen(address))
 }
 
-// A client from Client and a program with the base URL URL reach the same server.
+// The client that Client returns and a program with the base URL of the server must reach the same server.
 func TestServerIsReachedOverLoopback(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Answer("GET /users/@me", 200, map[string]string{"id": "42"}))
@@ -151,8 +151,8 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 	})
 }
 
-// In virtual time, a 429 must not arrive at the same instant as a response that makes the client send a request,
-// because the client could not have read both of them before it sends.
+// In virtual time, a 429 must not arrive at the same instant as a response after which the client sends a request.
+// Otherwise it would not be clear whether the client had read the 429 before it sent.
 func TestManyRequestsAtOnceAvoidEverythingAvoidable(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 100 * time.Millisecond} {

@@ -1,241 +1,139 @@
 package limitertest
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 )
-
-// noContext is a nil context, which a careless caller may pass.
-var noContext context.Context
 
 func (s *suite) arguments() {
 	const mistake = "a caller's mistake must cause an error, neither a panic nor a wait"
-	const noWait = "a caller's mistake must cause an error, or a panic like those of package context, but no wait"
-	s.add("arguments/no context", noWait, func(t *trial) {
-		t.fails(noContext, request(message(1)))
-	})
-	s.add("arguments/no request", mistake, func(t *trial) { t.fails(t.ctx, nil) })
-	s.add("arguments/no route", mistake, func(t *trial) { t.fails(t.ctx, &buckets.Request{Authorization: bot}) })
-	s.add("arguments/context that has ended",
-		"the caller no longer wants to send the request, and must learn why it gets no grant", func(t *trial) {
-			ctx, cancel := context.WithCancel(t.ctx)
-			cancel()
-			err := t.fails(ctx, request(message(1)))
-			t.expect(errors.Is(err, context.Canceled), "context.Canceled was expected, but the error is %v", err)
-		})
+	for _, c := range []struct {
+		name, why string
+		make      func(c *call)
+	}{
+		{"no context", "a caller's mistake must cause an error, or a panic like those of package context, but no wait",
+			func(c *call) { c.ctx = nil }},
+		{"no request", mistake, func(c *call) { c.request = nil }},
+		{"no route", mistake, func(c *call) { c.request = &buckets.Request{Authorization: bot} }},
+		{"context that has ended", "the caller no longer wants to send the request, and must learn why it gets no grant",
+			func(c *call) { c.cancel() }},
+	} {
+		s.add("arguments/"+c.name, c.why, func(t *trial) { t.rejects(c.make) })
+	}
 	s.add("arguments/no token in an error", "errors are logged, and tokens must not appear in logs", func(t *trial) {
-		const secret = "a-webhook-token-that-nobody-may-see"
-		hook := match("POST", "/webhooks/5/"+secret)
-		t.tell(hook, ok("hooks", 5, 0, time.Minute))
-		c := t.call(t.withMaxWait(0), request(hook))
-		err := c.now().err
-		t.expect(isTooLong(err), "a *ratelimits.TooLongError was expected, but %s", c)
+		t.play("hook5 gets 200 0/5 1m; a: hook5+max=0s fails too-long")
+		err := t.named["a"].now().err
 		for _, token := range []string{secret, bot, strings.TrimPrefix(bot, "Bot ")} {
-			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)} {
-				t.expect(!strings.Contains(text, token), "no token was expected in the error, but it reads: %s", text)
-			}
+			text := fmt.Sprintf("%v %+v %#v", err, err, err)
+			t.expect(!strings.Contains(text, token), "no token was expected in the error, but it reads: %s", text)
 		}
 	}, Prediction)
 }
 
-// fails expects an error at once and no lease. If ctx is nil, AcquireRequest may panic instead.
-func (t *trial) fails(ctx context.Context, r *buckets.Request) error {
-	t.reporter.Helper()
-	type result struct {
-		lease    buckets.Lease
-		err      error
-		panicked any
-	}
-	results := make(chan result, 1)
-	t.background(func() {
-		var got result
+// rejects expects an error at once and no lease for a call that spoil has changed. Without a context, AcquireRequest
+// may panic instead.
+func (t *trial) rejects(spoil func(c *call)) {
+	c := t.newCall("message1")
+	spoil(c)
+	var lease buckets.Lease
+	var panicked any
+	t.start(c, func() (_ int, err error) {
 		defer func() {
-			got.panicked = recover()
-			results <- got
+			if panicked = recover(); panicked != nil {
+				err = fmt.Errorf("panic: %v", panicked)
+			}
 		}()
-		got.lease, got.err = t.acquire(ctx, r)
+		lease, err = t.acquire(c)
+		return 0, err
 	})
 	t.settle()
-	t.expect(t.soon(func() bool { return len(results) > 0 }), "an error was expected at once, but the call waits")
-	got := <-results
-	t.expect(got.panicked == nil || ctx == nil, "an error was expected at once, but the call panicked: %v", got.panicked)
-	t.expect(got.err != nil || got.panicked != nil, "an error was expected at once, but the request was granted")
-	t.expect(got.lease == (buckets.Lease{}), "with the error %v, a zero Lease was expected", got.err)
-	t.must(message(1), "a wrong call must not affect other requests").giveBack(t)
-	return got.err
+	t.expect(t.soon(c.failed), "an error was expected at once, but %s", c)
+	t.expect(panicked == nil || c.ctx == nil, "an error was expected, but the call panicked: %v", panicked)
+	t.expect(lease == (buckets.Lease{}), "with the error %v, a zero Lease was expected", c.now().err)
+	if c.ctx != nil && c.ctx.Err() != nil {
+		t.fails(c, []string{"canceled"})
+	}
+	t.play("message1 goes # a wrong call must not affect other requests")
 }
 
 // lastOfTwo acquires the last place of a bucket of two.
-func lastOfTwo(t *trial) *call {
-	t.reporter.Helper()
-	t.tell(message(1), ok("messages", 2, 1, 2*time.Second))
-	return t.must(message(1), "one of two is left")
-}
+const lastOfTwo = "message1 gets 200 1/2 2s; a: message1 goes\n"
 
 func (s *suite) leases() {
-	s.add("lease/ended more than once",
-		"callers that defer Release also call it after Update; a place given back twice is used twice", func(t *trial) {
-			c := lastOfTwo(t)
-			c.giveBack(t)
-			c.giveBack(t)
-			c.release(t)
-			c.update(t, ok("messages", 2, 2, 2*time.Second))
-			all := t.asks(3, message(1))
-			t.expectGrants(1, all, "a lease was returned twice")
-			t.cancelAll(all)
-			all[0].update(t, ok("messages", 2, 0, 2*time.Second))
-			all[0].giveBack(t)
-			all[0].release(t)
-			t.expectWait(request(message(1)), true, "the next, because Return after Update does nothing,")
-			t.wait(2*time.Second + t.late(1))
-			t.must(message(1), "the window is over").giveBack(t)
-		})
-	s.add("lease/Return gives back",
-		"a request that was never sent was never counted; its place belongs to the next one", func(t *trial) {
-			lastOfTwo(t).giveBack(t)
-			for range 4 {
-				t.must(message(1), "what was granted before was returned").giveBack(t)
-			}
-			t.expectGrants(1, t.asks(3, message(1)), "one of two is left")
-		})
-	s.add("lease/Return lets the next one go",
-		"otherwise a request would wait for the next window, although this window has room", func(t *trial) {
-			last := lastOfTwo(t)
-			first, second := t.waiter(message(1), "none of two is left"), t.ask(message(1))
-			last.giveBack(t)
-			t.expect(t.soon(first.granted), "the first in the queue was expected to get the returned place, but %s", first)
-			t.expect(second.waiting(), "the second in the queue was expected to wait, but %s", second)
-		}, OneMind)
-	s.add("lease/Release keeps the charge",
-		"a request whose response was lost may have been counted; then one more causes a 429", func(t *trial) {
-			lastOfTwo(t).release(t)
-			began := time.Now()
-			next := t.waiter(message(1), "until the window is over")
-			t.wait(time.Until(began.Add(2*time.Second + t.late(2) + time.Second)))
-			t.expect(next.granted(), "the next request was expected to be granted in the next window, but %s", next)
-		})
-	s.add("lease/ending does not block",
-		"the request that uses up a bucket gets its response at once; only later ones wait", func(t *trial) {
-			c := lastOfTwo(t)
-			waiting := t.asks(3, message(1))
-			began := time.Now()
-			c.held().Update(ok("messages", 2, 0, time.Minute))
-			took := time.Since(began)
-			t.expect(took <= t.late(0), "Update was expected to return at once, but took %v", took)
-			t.settle()
-			t.expectGrants(0, waiting, "the window is used up")
-		})
+	s.play("lease/ended more than once",
+		"callers that defer Release also call it after Update; a place given back twice is used twice", lastOfTwo+`
+			a returns; a returns; a releases; a gets 200 2/2 2s
+			b: message1 goes; cd: message1 wait # one place was given back
+			cd cancel
+			b gets 200 0/2 2s; b returns; b releases
+			message1 waits                      # Return after Update does nothing
+			2s+ later; message1 goes`)
+	s.play("lease/Return gives back",
+		"a request that was never sent was never counted; its place belongs to the next one", lastOfTwo+`
+			a returns
+			message1 goes; message1 goes; message1 goes; message1 goes # each is returned
+			b: message1 goes; cd: message1 wait`)
+	s.play("lease/Return lets the next one go",
+		"otherwise a request would wait for the next window, although this window has room", lastOfTwo+`
+			bc: message1 wait
+			a returns
+			b goes; c waits`, OneMind)
+	s.play("lease/Release keeps the charge",
+		"a request whose response was lost may have been counted; then one more causes a 429", lastOfTwo+`
+			a releases
+			b: message1 waits; b goes within 3s`)
+	s.play("lease/ending does not block",
+		"the request that uses up a bucket gets its response at once; only later ones wait", lastOfTwo+`
+			bcd: message1 wait
+			a gets at once 200 0/2 1m
+			bcd wait`)
 }
 
 func (s *suite) order() {
-	s.add("order/first come, first served",
-		"otherwise messages are sent in a wrong order, and some requests can wait for ever", func(t *trial) {
-			w := limited(t, discordsim.Fixed(2, 200*time.Millisecond))
-			all := w.sends(13, message(1))
-			w.delivered(10*time.Second, all, "all")
-			w.inOrder(all)
-		}, Order)
+	s.play("order/first come, first served",
+		"otherwise messages are sent in a wrong order, and some requests can wait for ever", `
+			limit message1 fixed 2/200ms
+			send 13 message1
+			all succeed within 10s; none refused; in order`, Order)
 	s.add("order/refused requests come first, in order",
 		"refused requests are the oldest; behind others they would be overtaken again and again", func(t *trial) {
-			t.tell(message(1), ok("messages", 3, 2, time.Second))
-			first, second := t.must(message(1), "two of three are left"), t.must(message(1), "one of three is left")
-			behind := t.ask(message(1))
-			t.wait(10 * time.Millisecond)
-			for _, c := range []*call{first, second} {
-				c.update(t, in(refused(ratelimits.ClassUser, 500*time.Millisecond), "messages", 3, 0, 500*time.Millisecond))
-			}
-			secondAgain, firstAgain := t.call(t.ctx, second.request), t.call(t.ctx, first.request)
-			t.expectGrants(0, []*call{firstAgain, secondAgain, behind}, "the bucket is held")
-			var latest time.Time
-			for i, c := range []*call{firstAgain, secondAgain, behind} {
-				for elapsed := time.Duration(0); c.waiting() && elapsed < 10*time.Second; elapsed += 10 * time.Millisecond {
-					t.wait(10 * time.Millisecond)
-				}
-				t.expect(c.granted(), "number %d was expected to be granted, but %s", i+1, c)
-				t.expect(!c.now().at.Before(latest), "number %d was expected to be granted no earlier than the one before it", i+1)
-				latest = c.now().at
-				c.update(t, ok("messages", 3, 0, 200*time.Millisecond))
-			}
+			t.play(`
+				message1 gets 200 2/3 1s
+				ab: message1 go; c: message1 waits
+				10ms later; a gets 429 user 500ms 0/3 500ms; b gets 429 user 500ms 0/3 500ms
+				e: b; d: a; dec wait
+				d goes within 10s; d gets 200 0/3 200ms
+				e goes within 10s; e gets 200 0/3 200ms
+				c goes within 10s`)
+			t.inOrder([]*call{t.named["d"], t.named["e"], t.named["c"]})
 		}, Order)
-	s.add("order/one at a time",
-		"Discord orders messages by arrival, so each has to be answered before the next one is sent", func(t *trial) {
-			t.tell(message(1), ok("messages", 10, 9, time.Minute))
-			ctx := buckets.ContextWithOrdered(t.ctx)
-			var all []*call
-			for range 4 {
-				all = append(all, t.call(ctx, request(message(1))))
-			}
-			for i, c := range all {
-				t.expectGrants(i+1, all, fmt.Sprintf("%d are answered", i))
-				t.expect(c.granted(), "number %d was expected to be the next, but %s", i+1, c)
-				c.update(t, ok("messages", 10, 8-i, time.Minute))
-			}
-		}, OneAtATime)
-}
-
-// closer returns the limiter as an io.Closer, or skips the case if it is none.
-func (t *trial) closer() io.Closer {
-	closer, ok := t.limiter.(io.Closer)
-	if !ok {
-		t.reporter.Skipf("the limiter is not an io.Closer")
-	}
-	return closer
-}
-
-// close closes the limiter and expects that Close returns within a second.
-func (t *trial) close(closer io.Closer) {
-	t.reporter.Helper()
-	closed := make(chan error, 1)
-	t.background(func() { closed <- closer.Close() })
-	t.wait(time.Second)
-	t.expect(t.soon(func() bool { return len(closed) > 0 }), "Close was expected to return within a second")
-	err := <-closed
-	t.expect(err == nil, "Close was expected to succeed, but its error is %v", err)
+	s.play("order/one at a time",
+		"Discord orders messages by arrival, so each has to be answered before the next one is sent", `
+			message1 gets 200 9/10 1m
+			a: message1+ordered goes; bcd: message1+ordered wait
+			a gets 200 8/10 1m; b goes; cd wait
+			b gets 200 7/10 1m; c goes; d waits
+			c gets 200 6/10 1m; d goes`, OneAtATime)
 }
 
 func (s *suite) closing() {
-	s.add("close/ends all waits", "a program that shuts down must not hang because requests wait", func(t *trial) {
-		closer := t.closer()
-		t.tell(message(1), ok("messages", 5, 0, time.Minute))
-		t.must(history(1), "it is the first") // its lease is never ended
-		t.tell(message(2), ok("messages", 5, 4, time.Minute))
-		t.must(message(2), "four of five are left").update(t, refusedIn(ratelimits.ClassShared, 3, time.Minute))
-		var all []*call
-		for range 3 {
-			all = append(all, t.waiter(message(1), "the window is used up"), t.waiter(message(2), "it was refused"))
-			if !t.without[Discovery] {
-				all = append(all, t.waiter(history(1), "the route is unknown"))
-			}
-		}
-		t.tell(message(3), refused(ratelimits.ClassGlobal, time.Minute))
-		all = append(all, t.waiter(message(4), "the credential is held"), t.waiter(rename(5), "the credential is held"))
-		t.close(closer)
-		for i, c := range all {
-			ended := t.soon(func() bool { return c.now().done })
-			t.expect(ended, "number %d was expected to end with the limiter, but it waits", i+1)
-			t.expect(c.now().err != nil, "number %d was expected to end with an error, but it was granted", i+1)
-		}
-	})
-	s.add("close/afterwards",
-		"a request that comes after Close gets an error, and a lease that ends later does no harm", func(t *trial) {
-			closer := t.closer()
-			t.tell(message(1), ok("messages", 5, 4, time.Minute))
-			updated, released := t.must(message(1), "four are left"), t.must(message(1), "three are left")
-			returned := t.must(message(1), "two are left")
-			t.close(closer)
-			updated.update(t, ok("messages", 5, 1, time.Minute))
-			released.release(t)
-			returned.giveBack(t)
-			c := t.ask(message(1))
-			t.expect(t.soon(func() bool { return c.now().err != nil }), "an error was expected at once, but %s", c)
-			t.close(closer)
-		})
+	s.play("close/ends all waits", "a program that shuts down must not hang because requests wait", `
+		message1 gets 200 0/5 1m
+		message2 gets 200 4/5 1m; message2 gets 429 shared 1m 3/5 1m
+		a: history1 goes          # its lease is never ended
+		bcd: message1 wait; efg: message2 wait
+		hij: history1             # the route is unknown; these wait in a limiter that promises Discovery
+		message3 gets 429 global 1m; bcdefg wait
+		k: message4 waits; l: rename5 waits
+		close`, closing)
+	s.play("close/afterwards",
+		"a request that comes after Close gets an error, and a lease that ends later does no harm", `
+			message1 gets 200 4/5 1m
+			abc: message1 go
+			close
+			a gets 200 1/5 1m; b releases; c returns
+			d: message1 fails
+			close`, closing)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -15,31 +14,24 @@ import (
 func TestDiscordIsToldWhatItCountsBy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDiscord(discordsim.Unlimited())
-		expect := func(status int, r *buckets.Request, why string) {
-			t.Helper()
-			assert.Equal(t, status, d.process(r).Status, why)
+		trial := &trial{ctx: t.Context(), discord: newDiscord(discordsim.Unlimited())}
+		trial.play("limit message1 fixed 1/1s one; limit history1 fixed 1/1s one")
+		trial.discord.faults(refuses(5, "sub-limit", time.Second))
+		for _, r := range []struct {
+			spec   string
+			status int
+			why    string
+		}{
+			{"message1", 200, "the first request"},
+			{"history1", 429, "the same hash and major parameter"},
+			{"message2", 200, "another major parameter"},
+			{"message1+other", 200, "another credential"},
+			{"rename3+content", 429, "refused by the fault"},
+			{"rename3+content", 429, "the hold of the fault is not over"},
+			{"rename3+embeds", 200, "other fields"},
+		} {
+			assert.Equal(t, r.status, trial.discord.process(trial.newCall(r.spec).request).Status, r.why)
 		}
-		d.set(message(1), discordsim.Fixed(1, time.Second), "one")
-		d.set(history(1), discordsim.Fixed(1, time.Second), "one")
-		expect(200, request(message(1)), "the first request")
-		expect(429, request(history(1)), "the same hash and major parameter")
-		expect(200, request(message(2)), "another major parameter")
-		expect(200, fromOther(message(1)), "another credential")
-		time.Sleep(time.Second)
-		expect(200, request(history(1)), "the next window")
-		d.script(discordsim.Fault{Nth: []int{6},
-			Refuse: &discordsim.Refusal{Class: discordsim.ClassSubLimit, Wait: time.Second}})
-		expect(429, withFields(message(3), "content"), "scripted")
-		expect(429, withFields(message(3), "content"), "the scripted hold is not over")
-		d.set(message(3), discordsim.Quota{}, "")
-		expect(200, withFields(message(3), "embeds"), "other fields")
-		assert.Equal(t, tally{arrived: 8, accepted: 5, refused: 2}, d.tally(),
-			"the scripted 429 does not count, but the 429 during its hold does")
-
-		d.set(rename(1), discordsim.Fixed(2, time.Second), "")
-		header := d.process(request(rename(1))).Header
-		assert.Equal(t, []string{"", "1"}, []string{header.Get("X-RateLimit-Bucket"), header.Get("X-RateLimit-Remaining")},
-			"a route without a hash")
+		assert.Equal(t, tally{arrived: 7, accepted: 4, refused: 2}, trial.discord.tally(), "all 429s but that of the fault")
 	})
 }

@@ -16,9 +16,17 @@
 //		}, limitertest.WithMaxWait(buckets.DefaultMaxRateLimit))
 //	}
 //
-// Each case is a subtest with its own limiter. A failure says what was expected, what happened, and why it matters.
-// Requests are sent to the fake Discord that package discordtest also uses; the limiter gets responses from
-// [ratelimits.ParseResponse].
+// Each case is a subtest with its own limiter. A failure says what was expected, what happened, and why it matters. It
+// also shows the steps so far of the case's script:
+//
+//	message1 gets 200 1/2 2s   a message in channel 1 is granted at once; by its response, one of two is left for 2 s
+//	a: message1 goes           the next message, called a, must be granted at once
+//	bc: message1 wait          two more must wait
+//	a returns                  the lease of a ends with Return
+//	b goes; c waits            then b must be granted, and c must still wait
+//	send 13 message1           thirteen messages are sent to a fake Discord, which has the limits of earlier steps
+//
+// The fake Discord is that of package discordtest; the limiter gets its responses from [ratelimits.ParseResponse].
 //
 // # Time
 //

@@ -2,11 +2,8 @@ package limitertest
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,45 +15,10 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// recorder records the failures of a case without failing the test.
-type recorder struct {
-	mu       sync.Mutex
-	failures []string
-	skipped  string
-}
-
-func (r *recorder) Helper() {}
-
-func (r *recorder) Errorf(format string, arguments ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failures = append(r.failures, fmt.Sprintf(format, arguments...))
-}
-
-func (r *recorder) Fatalf(format string, arguments ...any) {
-	r.Errorf(format, arguments...)
-	runtime.Goexit()
-}
-
-func (r *recorder) Skipf(format string, arguments ...any) {
-	r.skipped = fmt.Sprintf(format, arguments...)
-	runtime.Goexit()
-}
-
 // record runs a case without failing the test.
-func record(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) *recorder {
+func record(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) *trial {
 	t.Helper()
-	s := settingsOf(options)
-	var r recorder
-	s.inTime(t, func(t *testing.T) {
-		done := make(chan struct{})
-		go func() { // Fatalf ends this goroutine, not the test's
-			defer close(done)
-			c.perform(t, &r, newLimiter, s)
-		}()
-		<-done
-	})
-	return &r
+	return c.perform(t, newLimiter, settingsOf(options))
 }
 
 // named returns the cases whose names have this prefix.
@@ -76,7 +38,7 @@ func named(t *testing.T, prefix string) []testCase {
 func TestMutantsFail(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutants {
-		for _, prefix := range m.fails {
+		for _, prefix := range strings.Split(m.fails, "; ") {
 			t.Run(m.name+" fails "+prefix, func(t *testing.T) {
 				t.Parallel()
 				for _, c := range named(t, prefix) {
@@ -91,13 +53,24 @@ func TestMutantsFail(t *testing.T) {
 	}
 }
 
+// A failure must name the request, and show the steps so far with their comments.
+func TestFailureShowsTheSteps(t *testing.T) {
+	t.Parallel()
+	failures := record(t, named(t, "lease/ended more than once")[0], unlimited).failures
+	require.Len(t, failures, 1)
+	assert.Regexp(t, `^c: message1 was expected to wait, but it was granted after 0s
+steps so far:
+	message1 gets 200 1/2 2s; a: message1 goes
+	a returns; .*
+	b: message1 goes; cd: message1 wait # one place was given back
+why it matters: callers that defer Release`, failures[0])
+}
+
 // Managers must pass Strict, whatever their limits. So must a mutant without a mistake; otherwise the wrapper itself
 // would have one.
 func TestManagersPass(t *testing.T) {
 	t.Parallel()
-	long := []buckets.Option{
-		buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(time.Second, 0),
-	}
+	long := managed(buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(time.Second, 0))
 	for _, c := range []struct {
 		name       string
 		newLimiter func(t *testing.T) httpclient.Limiter
@@ -105,7 +78,7 @@ func TestManagersPass(t *testing.T) {
 	}{
 		{"as it is", managed(), []Option{WithMaxWait(buckets.DefaultMaxRateLimit)}},
 		{"mutant without a mistake", mutant{}.limiter, nil},
-		{"longer max rate limit, early eviction", managed(long...), []Option{WithMaxWait(time.Hour)}},
+		{"longer max rate limit, early eviction", long, []Option{WithMaxWait(time.Hour)}},
 		{"no global limit", managed(buckets.WithGlobalLimit(0)), []Option{WithGlobalLimit(0)}},
 		{"high global limit", managed(buckets.WithGlobalLimit(500)), []Option{WithGlobalLimit(500)}},
 	} {
@@ -138,7 +111,7 @@ func TestEveryCaseIsFailedBySomeMutant(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for _, c := range cases() {
-		fails := func(m mutant) bool { return c.named(m.fails) }
+		fails := func(m mutant) bool { return c.named(strings.Split(m.fails, "; ")) }
 		assert.True(t, slices.ContainsFunc(mutants, fails), "no mutant fails %q", c.name)
 		assert.False(t, seen[c.name], "two cases are named %q", c.name)
 		assert.NotEmpty(t, c.why, c.name)
@@ -168,10 +141,10 @@ func TestWhatIsNotPromisedIsSkipped(t *testing.T) {
 	}{
 		{"order/first come, first served", Without(Order), "first come, first served"},
 		{"deadline/before the predicted wait", Without(Discovery, Prediction), "at once"},
-		{"global limit/interactions do not count", WithGlobalLimit(0), "no global limit"},
-		{"max wait/of the limiter", WithMaxWait(0), "no bound"},
+		{"global limit/interactions do not count", WithGlobalLimit(0), "a global limit"},
+		{"max wait/of the limiter", WithMaxWait(0), "a bound"},
 		{"memory/of a hold", WithRealTime(), "too long in real time"},
-		{"close/afterwards", Without(), "not an io.Closer"},
+		{"close/afterwards", Without(), "an io.Closer"},
 	} {
 		r := record(t, named(t, c.name)[0], unlimited, c.option)
 		assert.Contains(t, r.skipped, c.word)

@@ -1,7 +1,6 @@
 package limitertest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,35 +36,15 @@ func run(t *testing.T, cases []testCase, newLimiter func(t *testing.T) httpclien
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			skipped := ""
-			s.inTime(t, func(t *testing.T) { c.perform(t, &skipper{t, &skipped}, newLimiter, s) })
-			if skipped != "" {
-				t.Skip(skipped)
+			trial := c.perform(t, newLimiter, s)
+			for _, failure := range trial.failures {
+				t.Error(failure)
+			}
+			if trial.skipped != "" {
+				t.Skip(trial.skipped)
 			}
 		})
 	}
-}
-
-// skipper is the *testing.T of a bubble. Its Skipf ends the code in the bubble and stores the reason for run, because
-// the test around the bubble can only be skipped from outside.
-type skipper struct {
-	*testing.T
-	reason *string
-}
-
-func (s *skipper) Skipf(format string, arguments ...any) {
-	*s.reason = fmt.Sprintf(format, arguments...)
-	s.SkipNow()
-}
-
-// inTime runs f in a bubble, or outside of one if WithRealTime was given.
-func (s *settings) inTime(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	if s.realTime {
-		f(t)
-		return
-	}
-	synctest.Test(t, f)
 }
 
 // testCase is one situation that a limiter must handle.
@@ -83,27 +62,20 @@ func (s *suite) add(name, why string, run func(t *trial), needs ...Promise) {
 	*s = append(*s, testCase{name, why, run, needs})
 }
 
+// play adds a case that consists of a script.
+func (s *suite) play(name, why, script string, needs ...Promise) {
+	s.add(name, why, func(t *trial) { t.play(script) }, needs...)
+}
+
 // cases returns all cases.
 func cases() []testCase {
 	var s suite
-	s.arguments()
-	s.leases()
-	s.order()
-	s.cancelling()
-	s.deadlines()
-	s.refusals()
-	s.holds()
-	s.discovery()
-	s.firstAnswers()
-	s.pairs()
-	s.troubles()
-	s.windows()
-	s.global()
-	s.foreign()
-	s.changes()
-	s.servers()
-	s.memory()
-	s.closing()
+	for _, add := range []func(){
+		s.arguments, s.leases, s.order, s.cancelling, s.deadlines, s.refusals, s.holds, s.discovery, s.firstAnswers, s.pairs,
+		s.troubles, s.windows, s.global, s.foreign, s.changes, s.servers, s.memory, s.closing,
+	} {
+		add()
+	}
 	return s
 }
 
@@ -127,19 +99,19 @@ func (c *testCase) named(beginnings []string) bool {
 	return slices.ContainsFunc(beginnings, func(beginning string) bool { return strings.HasPrefix(c.name, beginning) })
 }
 
-// perform runs the case with a new limiter and reports the findings to r.
-func (c *testCase) perform(t *testing.T, r reporter, newLimiter func(t *testing.T) httpclient.Limiter, s settings) {
-	for _, promise := range c.needs {
-		if s.without[promise] {
-			r.Skipf("skipped, because the case needs this: %s", promise)
-			return
+// perform runs the case with a new limiter, in a bubble unless WithRealTime was given.
+func (c *testCase) perform(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, s settings) *trial {
+	t.Helper()
+	trial := &trial{settings: s, why: c.why, named: make(map[string]*call)}
+	inTime := synctest.Test
+	if s.realTime {
+		inTime = func(t *testing.T, f func(t *testing.T)) { f(t) }
+	}
+	inTime(t, func(t *testing.T) {
+		if trial.limiter = newLimiter(t); trial.limiter == nil {
+			t.Fatal("newLimiter returned nil: expected a limiter that is ready for use")
 		}
-	}
-	trial := newTrial(r, s, c.why)
-	trial.limiter = newLimiter(t)
-	if trial.limiter == nil {
-		t.Fatal("newLimiter returned nil: expected a limiter that is ready for use")
-	}
-	defer trial.finish()
-	c.run(trial)
+		trial.perform(c)
+	})
+	return trial
 }

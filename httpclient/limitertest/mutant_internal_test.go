@@ -11,7 +11,6 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
-	"github.com/ratelight/ratelight/routes"
 )
 
 // manager returns a running manager, a limiter without mistakes.
@@ -33,7 +32,7 @@ func unlimited(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }
 // gets and returns.
 type mutant struct {
 	name  string
-	fails []string         // prefixes of the names of the cases that must find the mistake
+	fails string           // prefixes of the names of the cases that must find the mistake, between semicolons
 	with  []buckets.Option // options of the manager
 	suite []Option
 
@@ -176,7 +175,7 @@ func trust(l *limiter, ctx context.Context, r *buckets.Request) (buckets.Lease, 
 		ctx = context.Background()
 	}
 	if _, ok := ctx.Deadline(); ok || r.Authorization != "" && r.Route.IsZero() {
-		return buckets.Unlimited{}.AcquireRequest(ctx, &buckets.Request{Route: message(1)})
+		return buckets.Unlimited{}.AcquireRequest(ctx, &buckets.Request{Route: routeOf("message1")})
 	}
 	return l.manager.AcquireRequest(ctx, r)
 }
@@ -202,13 +201,13 @@ func asClass(class ratelimits.Class) func(r *ratelimits.Response) {
 func hideBucket(r *ratelimits.Response) { r.Bucket = "" }
 
 // toOneRoute sends every request to the same route and channel.
-func toOneRoute(r *buckets.Request) { r.Route = message(1) }
+func toOneRoute(r *buckets.Request) { r.Route = routeOf("message1") }
 
 // toOneChannel replaces the major parameter of the usual routes.
 func toOneChannel(r *buckets.Request) {
-	for _, route := range []func(channel int) routes.CompiledRoute{message, history, rename} {
-		if r.Route.Route() == route(1).Route() {
-			r.Route = route(1)
+	for _, spec := range []string{"message1", "history1", "rename1"} {
+		if r.Route.Route() == routeOf(spec).Route() {
+			r.Route = routeOf(spec)
 		}
 	}
 }

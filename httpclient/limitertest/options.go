@@ -32,8 +32,11 @@ const (
 	// processes learn of a response later, by messages or from their own responses.
 	OneMind Promise = "applying each response at once in all parts of the limiter"
 
-	// virtualTime is not a promise of a limiter. It marks cases that would take minutes in real time.
+	// These are not promises. Cases need them, too.
 	virtualTime Promise = "virtual time, because the case would take too long in real time"
+	globalLimit Promise = "a global limit, see WithGlobalLimit"
+	ownMaxWait  Promise = "a bound of the limiter for waits, see WithMaxWait"
+	closing     Promise = "a limiter that is an io.Closer"
 )
 
 // Option sets what Core and Strict expect of the limiter.
@@ -50,28 +53,21 @@ type settings struct {
 	only       []string // prefixes of names; empty: all
 }
 
-const (
-	defaultGlobal     = buckets.DefaultGlobalLimit
-	defaultThroughput = 0.8
-	// Headers are cut to whole milliseconds. A limiter may add 1 ms for that and 1 ms for its own rounding.
-	defaultTolerance  = 5 * time.Millisecond
-	realTimeTolerance = 150 * time.Millisecond
-	// realPause is how long a case in real time waits for goroutines to become idle. Only a bubble can detect that they
-	// are.
-	realPause = 20 * time.Millisecond
-)
+// realPause is how long a case in real time waits for goroutines to become idle. Only a bubble can detect that.
+const realPause = 20 * time.Millisecond
 
 func settingsOf(options []Option) settings {
-	s := settings{global: defaultGlobal, throughput: defaultThroughput, pause: realPause, without: make(map[Promise]bool)}
+	s := settings{global: buckets.DefaultGlobalLimit, throughput: 0.8, pause: realPause, without: make(map[Promise]bool)}
 	for _, option := range options {
 		option(&s)
 	}
-	s.without[virtualTime] = s.realTime
-	if s.tolerance == 0 {
-		s.tolerance = defaultTolerance
-		if s.realTime {
-			s.tolerance = realTimeTolerance
-		}
+	s.without[virtualTime], s.without[globalLimit], s.without[ownMaxWait] = s.realTime, s.global == 0, s.maxWait == 0
+	switch {
+	case s.tolerance > 0:
+	case s.realTime:
+		s.tolerance = 150 * time.Millisecond
+	default: // headers are cut to whole milliseconds; a limiter may add 1 ms for that and 1 ms for its own rounding
+		s.tolerance = 5 * time.Millisecond
 	}
 	return s
 }

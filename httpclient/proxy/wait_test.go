@@ -53,6 +53,23 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 	})
 }
 
+// A hold begins while a request waits. The client must hear how long the hold still lasts.
+func TestAWaitThatBecomesTooLongIsA429ForTheRestOfIt(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{
+			discordtest.Window("POST /channels/{id}/messages", 1, 30*time.Second),
+			discordtest.Refuse("GET /users/@me", discordtest.Global, 2*time.Minute),
+		})
+		w.send("POST", messages, "{}")
+		waiting := w.start(upTo(newRequest(t, "POST", messages, "{}"), "60"))
+		time.Sleep(10 * time.Second)
+		w.do(upTo(newRequest(t, "GET", "/users/@me", ""), "0"))
+		got := <-waiting
+		assertOwn(t, got, 429, "too-long")
+		assert.InDelta(t, 120, *got.error(t).RetryAfter, 0.1)
+	})
+}
+
 func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := usedUp(t, time.Second)

@@ -18,7 +18,7 @@ import (
 
 // APIError is a response with an error status. Find it with errors.As.
 //
-// Its texts from the server are cut to 512 bytes each. The request's tokens are removed from them.
+// Each text that comes from the server is cut to 512 bytes. The tokens of the request are removed from these texts.
 type APIError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -26,11 +26,11 @@ type APIError struct {
 	Status int
 	// Code is Discord's error code, 0 if the response has none.
 	Code int
-	// Message is Discord's message. If the response has none (such as a page of the network in front of Discord),
-	// Message is the text of the status, empty for an unknown status. For a redirect that was not followed, Message
-	// says so.
+	// Message is Discord's message. If the response has no message (because the network in front of Discord sent a page,
+	// for example), Message is the text of the status, or empty for an unknown status. If a redirect was not followed,
+	// Message says so.
 	Message string
-	// Errors are the errors of single fields of the request, ordered by path; at most 100.
+	// Errors are the errors about single fields of the request, ordered by path. There are at most 100.
 	Errors []FieldError
 	// Response is the unchanged response. It may contain tokens, so it is not encoded as JSON.
 	Response *Response `json:"-"`
@@ -50,14 +50,14 @@ type FieldError struct {
 // shownErrors bounds the field errors in the text of an APIError.
 const shownErrors = 5
 
-// Error returns the error in one line, with the first five field errors.
+// Error describes the error in one line, with the first five field errors.
 func (e *APIError) Error() string {
 	text := e.Route + ": " + strconv.Itoa(e.Status)
 	meaning := http.StatusText(e.Status)
 	if meaning != "" {
 		text += " " + meaning
 	}
-	// The message of a 401 is "401: Unauthorized".
+	// For example, the message of a 401 is "401: Unauthorized", which adds nothing.
 	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning {
 		text += ": " + e.Message
 	}
@@ -89,7 +89,7 @@ func (f FieldError) String() string {
 // newAPIError returns the error for a response, without the secrets of the request.
 func (c *call) newAPIError(r *Response) *APIError {
 	e := &APIError{Route: c.name(), Status: r.Status, Response: r}
-	// Redact before clipping: redact.Text would not find a secret that is cut.
+	// Redact before clipping, because redact.Text would not find a secret of which a part is cut off.
 	clean := func(text string) string { return clip(redact.Text(text, c.secrets...)) }
 	e.decode(message.Decoded(r.Header, r.Body, maxErrorBody+1), clean)
 	if e.Message == "" {
@@ -102,15 +102,15 @@ func (c *call) newAPIError(r *Response) *APIError {
 }
 
 const (
-	// maxErrorBody is the size in bytes of the largest body that is parsed for an error. Discord's error bodies have a
-	// few thousand bytes at most.
+	// maxErrorBody is the size in bytes of the largest error body that is parsed. Discord's error bodies have at most a
+	// few thousand bytes.
 	maxErrorBody = 1 << 20
 	// maxText bounds each text that is taken from the server, in bytes.
 	maxText = 512
 )
 
-// decode parses Discord's error object, that of its OAuth2 endpoints, or that of the oldest endpoints, which contains
-// only errors of fields. It ignores everything else, and cleans all texts.
+// decode parses Discord's error object. It also knows the error objects of the OAuth2 endpoints, and those of the
+// oldest endpoints, which contain only errors about fields. It ignores everything else, and cleans all texts.
 func (e *APIError) decode(body []byte, clean func(string) string) {
 	body = bytes.TrimSpace(body)
 	if len(body) > maxErrorBody || !bytes.HasPrefix(body, []byte("{")) {
@@ -155,7 +155,8 @@ func clip(text string) string {
 	return text[:end] + "…"
 }
 
-// oneLine replaces control characters and line separators, which could fake another line of a log.
+// oneLine replaces control characters and line separators by spaces. Otherwise a text could fake a second line in a
+// log.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
@@ -166,20 +167,19 @@ func oneLine(text string) string {
 }
 
 const (
-	// maxFieldErrors and maxFieldDepth bound the work for an object of errors. Discord's objects are nested about six
-	// deep.
+	// maxFieldErrors and maxFieldDepth bound the work for an error object. Discord's objects have about six levels.
 	maxFieldErrors = 100
 	maxFieldDepth  = 16
 )
 
-// fieldErrors flattens Discord's object of errors. The object has the shape of the request, with lists named "_errors":
+// fieldErrors flattens Discord's error object. That object has the shape of the request, with lists named "_errors":
 //
 //	{"embeds": {"0": {"title": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 256 or fewer …"}]}}}}
 //
 // The oldest endpoints have lists of strings instead. Everything else is ignored.
 func fieldErrors(raw []byte, clean func(string) string) []FieldError {
 	var tree any
-	_ = json.Unmarshal(raw, &tree) // a tree that cannot be decoded is nil
+	_ = json.Unmarshal(raw, &tree) // if raw cannot be decoded, tree is nil
 	f := flattener{clean: clean}
 	f.walk("", 0, tree)
 	return f.errors
@@ -240,8 +240,7 @@ func codeOf(code any) string {
 	}
 }
 
-// join appends a name to a path. It cleans the result, because the name should be that of a field, but comes from the
-// server.
+// join appends the name of a field to a path. It cleans the result, because the name comes from the server.
 func (f *flattener) join(path, name string) string {
 	if path != "" {
 		name = path + "." + name
@@ -249,7 +248,7 @@ func (f *flattener) join(path, name string) string {
 	return f.clean(name)
 }
 
-// compareNames orders indexes by their numbers, and puts them before names.
+// compareNames puts indexes before names, and orders indexes by their numbers.
 func compareNames(a, b string) int {
 	i, errA := strconv.ParseUint(a, 10, 64)
 	j, errB := strconv.ParseUint(b, 10, 64)

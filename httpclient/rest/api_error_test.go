@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// clientFailure returns the error that a client makes of an error response.
+// clientFailure returns the error that a client returns for an error response.
 func clientFailure(t *testing.T, status int, contentType, body string) *rest.APIError {
 	t.Helper()
 	_, err := newClient(t, replies(reply(status, contentType, body))).Do(t.Context(), "POST", clientMessages, nil)
@@ -138,7 +138,7 @@ func TestClientBoundsWhatItTakesOverFromErrors(t *testing.T) {
 	}
 	assert.Less(t, len(failure.Error()), 5000)
 
-	secret := strings.Repeat("x", 500) + clientToken // half of the token would fit
+	secret := strings.Repeat("x", 500) + clientToken // the cut at 512 bytes is in the middle of the token
 	cut := clientFailure(t, 400, clientJSON,
 		`{"message":"`+secret+`","errors":{"`+secret+`":[{"code":"`+secret+`","message":"`+secret+`"}]}}`)
 	require.Len(t, cut.Errors, 1)

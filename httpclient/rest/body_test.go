@@ -121,7 +121,7 @@ func TestClientUploadsFilesAsDiscordTakesThem(t *testing.T) {
 	})
 }
 
-// badAddress cannot be encoded. Its error has the type of http.Client's errors.
+// badAddress cannot be encoded as JSON. The error has the same type as the errors of http.Client.
 type badAddress struct{}
 
 func (badAddress) MarshalText() ([]byte, error) {
@@ -157,7 +157,7 @@ func TestClientReportsBodiesThatCannotBeSent(t *testing.T) {
 	})
 }
 
-// fileOf returns a file with this content, from which skipped has been read.
+// fileOf returns a file whose text is skipped and then content, and from which skipped has been read.
 func fileOf(t *testing.T, content, skipped string) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -170,8 +170,8 @@ func fileOf(t *testing.T, content, skipped string) *os.File {
 	return file
 }
 
-// Every kind of content must arrive unchanged after a 429. Except for streams, it must also do so in a second request
-// with the same body.
+// Every kind of content must arrive unchanged when the request is sent again after a 429. All kinds except streams must
+// also arrive unchanged in a second request with the same body.
 func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	text := func() *strings.Reader { return strings.NewReader("content") }
 	half := strings.NewReader("skip content")

@@ -12,21 +12,21 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/drain"
 )
 
-// Client sends requests to Discord's REST API for programs without a Discord library. It adds to a Transport what
-// Discord's API requires: URLs, headers, repeatable bodies, typed errors. It has no types for Discord's objects.
+// Client sends requests to Discord's REST API, for programs without a Discord library. See the package comment for what
+// it adds to a Transport.
 //
-// New returns a Client; the zero value cannot be used. All methods are safe for concurrent use. Printing a Client does
+// Get a Client from New; the zero value cannot be used. All methods are safe for concurrent use. Printing a Client does
 // not show its token.
 type Client struct {
 	transport *httpclient.Transport
 	http      *http.Client
 	base      *url.URL
-	// credential returns the Authorization header. It is a function because fmt does not print the captured variables
-	// of a function.
+	// credential returns the value of the Authorization header. It is a function, because package fmt does not print the
+	// variables that a function captures.
 	credential  func() string
 	userAgent   string
 	maxResponse int64
-	invalid     error // an invalid argument of New, returned by every Do; nil: none
+	invalid     error // says which argument of New is invalid, and is returned by every Do; nil if all are valid
 
 	calls *drain.Drain
 	life  context.Context // ends with Close
@@ -35,11 +35,11 @@ type Client struct {
 
 // New returns a client that is ready for use. Close it when you no longer need it.
 //
-// The token is sent with "Bot " before it, unless it already begins with "Bot " or "Bearer " (in upper or lower case).
-// Spaces around it are ignored. Without a token, requests are anonymous.
+// The client adds "Bot " before the token, unless the token already begins with "Bot " or "Bearer " (in upper or lower
+// case). Spaces before and after the token are ignored. If the token is empty, requests have no Authorization.
 //
-// New does not fail. Every Do returns an error for an invalid token, base URL or User-Agent, before anything is sent:
-// see ErrToken, ErrBaseURL and ErrUserAgent.
+// New always returns a Client. If the token, the base URL or the User-Agent is invalid, every Do returns ErrToken,
+// ErrBaseURL or ErrUserAgent before it sends anything.
 func New(token string, options ...Option) *Client {
 	s := settings{maxResponse: DefaultMaxResponse}
 	for _, option := range options {
@@ -74,13 +74,13 @@ func New(token string, options ...Option) *Client {
 // Transport returns the client's transport, for example for its manager's statistics.
 func (c *Client) Transport() *httpclient.Transport { return c.transport }
 
-// ResetCredential lets the client's token be used again at once while it rests after 401s, see
+// ResetCredential lets the client's token be used again at once if the transport no longer uses it after 401s, see
 // httpclient.Transport.ResetCredential.
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// manager of httpclient.WithLimiter stays open, and requests that wait in that manager continue to wait. Closing again
-// does nothing; the error is always nil.
+// manager of httpclient.WithLimiter stays open, and requests that wait in that manager continue to wait. A second call
+// does nothing. The error is always nil.
 func (c *Client) Close() error {
 	c.calls.Closing()
 	c.end()
@@ -101,25 +101,27 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Do sends a request and returns the whole response. It blocks while the request waits for limits and is in flight, at
-// most until ctx ends. A nil body means no body.
+// Do sends a request and returns the whole response. It blocks while the request waits for limits and while it is in
+// flight, but not after ctx has ended. A nil body means no body.
 //
 // The path is the part after the base URL, such as "/channels/1/messages?limit=5", percent-encoded where necessary. A
 // complete URL is accepted if it has the scheme and host of the base URL. A path with an empty segment, which an empty
 // parameter causes, is rejected with ErrPath.
 //
-// If Discord is not ready for a request yet, it answers 202 with retry_after, or with a code of 11xxxx. For example, it
-// does so for a message search in a guild that is not indexed. Do then waits and sends the request again, up to 30
-// times in total. It does not repeat a POST or PATCH, because Discord may have carried it out, nor a request whose body
-// has a stream. Each wait is bounded like the waits in queues. Redirects are followed within the host of the base URL,
-// and only if they keep the method.
+// If Discord is not ready for a request yet, it answers 202 with retry_after, or with a code of 11xxxx. An example is a
+// message search in a guild that is not indexed. Do then waits and sends the request again, up to 30 times in total.
+// Each wait is bounded like the waits in queues. Do does not repeat a POST or PATCH, because Discord may have carried
+// it out. It does not repeat a request whose body has a stream, either.
 //
-// The client's credential is not sent on routes with a token in the path, because such routes do not need it, and with
-// it the request would count against the bot's global limit.
+// A redirect is followed only if it leads to the host of the base URL and keeps the method.
+//
+// If the path has a token, the client's credential is not sent. Such a route does not need it, and with it the request
+// would count against the bot's global limit.
 //
 // The errors are:
-//   - *APIError for every status from 300 on except 304, and for a 202 as above if the request is not repeated any more
-//   - *ResponseTooLargeError for a body that exceeds WithMaxResponse
+//   - *APIError for every status of 300 or more except 304, and for a 202 as described above if the request is not sent
+//     again
+//   - *ResponseTooLargeError for a response whose body exceeds WithMaxResponse
 //   - the errors of httpclient.Transport.RoundTrip, such as *ratelimits.TooLongError, and the context's error
 //   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for invalid arguments; see also New
 //
@@ -159,12 +161,12 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 	}
 }
 
-// DoJSON is Do with a JSON value to send and a JSON value to receive. in is a value for JSON, or a Body; nil means no
-// body. The response is decoded into out, a pointer as for json.Unmarshal. If out is nil, the body is ignored. The
-// statuses 204, 205 and 304 have no content and do not change out.
+// DoJSON is Do for JSON. It sends in, which is a value to encode as JSON or a Body; nil means no body. It decodes the
+// response into out, a pointer as for json.Unmarshal. If out is nil, the response's body is ignored. Responses with the
+// statuses 204, 205 and 304 have no body and do not change out.
 //
-// In addition to the errors of Do, it returns ErrOut for an invalid out, before anything is sent, and *DecodeError for
-// a successful response that is not JSON or does not fit out.
+// In addition to the errors of Do, DoJSON returns ErrOut for an invalid out, before anything is sent. If a successful
+// response is not JSON or does not fit into out, it returns a *DecodeError.
 func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, options ...RequestOption) error {
 	if out != nil {
 		if v := reflect.ValueOf(out); v.Kind() != reflect.Pointer || v.IsNil() {
@@ -199,8 +201,8 @@ func (c *Client) send(ctx context.Context, call *call) (*Response, error) {
 // maxRedirects is the largest number of redirects that are followed, as in net/http's own policy.
 const maxRedirects = 10
 
-// followRedirect follows redirects that keep scheme, host and method. Another host must not get the credentials, and if
-// a POST becomes a GET, the response does not belong to the request.
+// followRedirect follows redirects that keep the scheme, the host and the method. Another host must not get the
+// credentials. If a redirect turns a POST into a GET, its response does not belong to the request.
 func followRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host || next.Method != first.Method ||

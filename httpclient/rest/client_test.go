@@ -40,13 +40,13 @@ func TestClientClosesWhatItOwns(t *testing.T) {
 	require.NoError(t, two.Close())
 }
 
-// roundTripperFunc makes a transport below of a function.
+// roundTripperFunc is a function that is used as a base transport.
 type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Discord was not ready, so the client pauses before it asks again. Meanwhile the transport has no request, but
-// Shutdown must wait for the client's call.
+// Discord was not ready, so the client pauses before it sends the request again. During the pause the transport has no
+// request. Even so, Shutdown must wait for the client's call.
 func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`),
@@ -270,7 +270,7 @@ func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
 		client := newClient(t, below)
 		require.NoError(t, client.DoJSON(t.Context(), "POST", c.path, map[string]int{}, nil, c.options...))
 		assert.Equal(t, c.want, below.only(t).Header["Authorization"])
-		// The bucket belongs to the credential that was sent; without one, to the token in the path.
+		// The bucket belongs to the credential that was sent. If none was sent, it belongs to the token in the path.
 		for b := range client.Transport().Manager().Buckets() {
 			assert.Equal(t, c.want == nil, b.Authentication == "-")
 		}
@@ -318,8 +318,8 @@ func TestClientSendsHeadersOfTheRequest(t *testing.T) {
 	assert.Equal(t, "text/csv", r.Header.Get("Content-Type"))
 }
 
-// The client must send an empty body as http.NoBody, because net/http would take another empty body for one of unknown
-// length.
+// The client must send an empty body as http.NoBody. If an empty body is of another type, net/http takes its length for
+// unknown.
 func TestClientSendsAnEmptyBodyAsOne(t *testing.T) {
 	t.Parallel()
 	r := sent(t, nil, "POST", clientMessages, rest.Bytes("text/plain", nil))
@@ -328,7 +328,8 @@ func TestClientSendsAnEmptyBodyAsOne(t *testing.T) {
 	assert.Equal(t, "text/plain", r.Header.Get("Content-Type"))
 }
 
-// A Host header names one of the servers at an address. The client must send it, but limits must depend on the address.
+// A Host header names one of several servers at the same address. The client must send the header, but the limits must
+// be those of the address.
 func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{

@@ -1,5 +1,6 @@
-// Package rest is a small client of Discord's REST API on top of [httpclient.Transport]: URLs, the headers that Discord
-// requires, repeatable bodies, typed errors. It has no types for Discord's objects.
+// Package rest is a small client of Discord's REST API. It adds to an [httpclient.Transport] what requests to Discord
+// need: URLs, the required headers, bodies that can be sent again, and typed errors. It has no types for Discord's
+// objects.
 //
 //	client := rest.New(token)
 //	defer client.Close()

@@ -41,7 +41,7 @@ func FuzzAPIError(f *testing.F) {
 		if len(e.Errors) > maxFieldErrors {
 			t.Fatalf("%d field errors", len(e.Errors))
 		}
-		// An ellipsis ends a text that was cut. It also replaces a secret.
+		// A text that was cut ends with an ellipsis. An ellipsis also replaces a secret.
 		const longest = maxText + len("…")
 		texts := []string{e.Message}
 		for _, field := range e.Errors {

@@ -16,29 +16,29 @@ import (
 
 // File is a file to upload.
 type File struct {
-	// Name is the file's name. Quotes, backslashes and line breaks are escaped. If it is empty, the name is "file" and
-	// the file's number.
+	// Name is the file's name. Quotes, backslashes and line breaks in it are escaped. If Name is empty, the file is named
+	// "file0", "file1" and so on, by its index.
 	Name string
-	// ContentType is the file's media type. If it is empty, the type is application/octet-stream; Discord then detects
-	// the type.
+	// ContentType is the file's media type. If it is empty, application/octet-stream is sent, and Discord detects the
+	// type.
 	ContentType string
 	// Content is read from its current position to its end, see Multipart. If it is nil, the file is empty.
 	Content io.Reader
 }
 
-// Multipart returns a multipart/form-data body for uploads to Discord. Its part "payload_json" has the payload, which
-// Multipart encodes as JSON at once. The files are in parts "files[0]", "files[1]" and so on. If the payload is nil,
-// the body has no part for it.
+// Multipart returns a multipart/form-data body for uploads to Discord. The part "payload_json" contains the payload,
+// which Multipart encodes as JSON at once. If the payload is nil, there is no such part. The files are in the parts
+// "files[0]", "files[1]" and so on.
 //
-// If the Content of a file is an io.Seeker and knows its size, each attempt reads it from the position that it had when
-// Multipart was called. Do not use the Content for anything else while the body is in use. It is never closed. If it is
-// also an io.ReaderAt, several requests may read it at the same time.
+// If the Content of a file is an io.Seeker and knows its size, each attempt reads the Content from the position at
+// which it was when Multipart was called. Do not use the Content for anything else while the body is in use. The
+// Content is never closed. If it is also an io.ReaderAt, several requests may read it at the same time.
 //
-// Any other Content is a stream. Only one Do can send it; a second Do with the same body fails with ErrBody. If the
-// stream is an io.Closer, that Do closes it at its end, or earlier if the context ends or the client is closed. A Do
-// that fails before it begins to send, for example because of its path, does not touch the stream. A body with streams
-// is sent with an unknown length and is not repeated, unless httpclient.WithBufferedBodies lets the transport buffer
-// it.
+// Any other Content is a stream. Only one Do can send a stream. A second Do with the same body fails with ErrBody. If
+// the stream is an io.Closer, it is closed when it has been sent, or earlier if the context ends or the client is
+// closed. If a Do fails before it begins to send, for example because of an invalid path, it does not touch the stream.
+// A body with streams is sent with an unknown length and is not sent again, unless the transport keeps it in memory
+// (see httpclient.WithBufferedBodies).
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer
@@ -63,7 +63,7 @@ func Multipart(payload any, files ...File) Body {
 	return m
 }
 
-// multipartBody consists of parts, each of which is a head and a file, and the tail after the last part.
+// multipartBody consists of parts, and of the tail after the last part.
 type multipartBody struct {
 	contentType string
 	parts       []part
@@ -71,13 +71,13 @@ type multipartBody struct {
 	err         error
 }
 
-// part has the bytes before a file, and the file.
+// part consists of the bytes before a file, and of the file.
 type part struct {
 	head []byte
 	file *source
 }
 
-// fail stores the first error.
+// fail stores an error, unless an earlier one is stored already.
 func (m *multipartBody) fail(err error) {
 	if m.err == nil {
 		m.err = err
@@ -131,8 +131,8 @@ func writePart(w *multipart.Writer, disposition, contentType string) error {
 	return err
 }
 
-// check rejects characters that a part's header cannot contain. It accepts line breaks in a name, because they are
-// escaped.
+// check rejects characters that the header of a part cannot contain. It accepts line breaks in the name, because these
+// are escaped.
 func (f *File) check(i int) error {
 	name := strings.NewReplacer("\r", "", "\n", "").Replace(f.Name)
 	if !message.IsHeaderValue(name) || !message.IsHeaderValue(f.ContentType) {
@@ -141,7 +141,7 @@ func (f *File) check(i int) error {
 	return nil
 }
 
-// source is the content of a file: a section that can be read any number of times, or a stream.
+// source is the content of a file. It is a section that can be read any number of times, or a stream.
 type source struct {
 	held   *io.SectionReader // nil for a stream
 	stream io.Reader
@@ -169,8 +169,8 @@ func (s *source) open() (io.ReadCloser, error) {
 	return io.NopCloser(s.stream), nil
 }
 
-// sectionOf returns the unread rest of the content if the content can be rewound, and nil otherwise. Pipes and devices
-// also implement io.Seeker, but report an error or no size.
+// sectionOf returns the unread rest of the content if the content can be rewound, and nil otherwise. Files that are
+// pipes or devices implement io.Seeker, too, but Seek returns an error or no size.
 func sectionOf(content io.Reader) *io.SectionReader {
 	seeker, ok := content.(io.ReadSeeker)
 	if !ok {
@@ -197,15 +197,15 @@ func sectionOf(content io.Reader) *io.SectionReader {
 	return io.NewSectionReader(at, start, max(end-start, 0))
 }
 
-// endsAt reports whether content ends at offset. The Seek of a device reports no size, but the device does not end
-// there; an empty file does.
+// endsAt reports whether content ends at offset. This distinguishes an empty file from a device: for both, Seek reports
+// no size, but a device does not end there.
 func endsAt(content io.ReaderAt, offset int64) bool {
 	n, err := content.ReadAt(make([]byte, 1), offset)
 	return n == 0 && err == io.EOF
 }
 
-// seekerAt makes an io.ReaderAt of a Seeker. An attempt that is over may still be reading when the next attempt begins,
-// so each read seeks its own position.
+// seekerAt makes an io.ReaderAt from an io.ReadSeeker. Each read first seeks its position, because an attempt that is
+// over may still be reading when the next attempt begins.
 type seekerAt struct {
 	mu     sync.Mutex
 	seeker io.ReadSeeker

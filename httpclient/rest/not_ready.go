@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// maxAsked is how often a request is sent in total while Discord is not ready. With waits of usualUnready, that
-	// takes two and a half minutes.
+	// maxAsked bounds how often a request is sent in total while Discord is not ready. If each wait is usualUnready, this
+	// takes about two and a half minutes.
 	maxAsked = 30
-	// usualUnready is the wait if the response names none, or 0 (observed by client authors).
+	// usualUnready is the wait if the response names no wait or a wait of 0 (observed by client authors).
 	usualUnready = 5 * time.Second
 	// codeUnreadyMillis is the only code whose retry_after is in milliseconds (observed by client authors).
 	codeUnreadyMillis = 110001
 )
 
-// unready reports whether the response says that Discord is not ready for the request yet, and how long to wait.
+// unready returns how long to wait, and whether the response says that Discord is not ready for the request yet.
 func (r *Response) unready() (time.Duration, bool) {
 	if r.Status != http.StatusAccepted {
 		return 0, false
@@ -54,7 +54,7 @@ func (r *Response) unready() (time.Duration, bool) {
 	return time.Duration(after), true
 }
 
-// pause waits before the request is repeated. Like a wait in a queue, it fails at once if the wait would be too long.
+// pause waits for d before the request is sent again. Like a wait in a queue, it fails at once if d is too long.
 func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, d time.Duration) error {
 	longest := buckets.DefaultMaxRateLimit
 	if manager := c.transport.Manager(); manager != nil {

@@ -39,7 +39,7 @@ func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
 		"milliseconds, absent":     {`{"code":110001}`, 5 * time.Second},
 		"milliseconds of a string": {`{"code":"110001","retry_after":250}`, 250 * time.Millisecond},
 	}, func(t *testing.T, c story) {
-		for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // no limit applies to the second
+		for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // the second path has no limit
 			unready := reply(http.StatusAccepted, clientJSON, c.body)
 			below := replies(unready, unready, reply(http.StatusOK, clientJSON, `{"total_results":7}`))
 			var out struct {
@@ -85,8 +85,8 @@ func TestClientTakesOther202sForWhatTheyAre(t *testing.T) {
 	assert.Len(t, below.sent(), 1, "a 200 is final")
 }
 
-// While a client waits until Discord is ready, other requests of the route must not wait, and the limiter must not
-// count the client's request as waiting or in flight.
+// While a client waits until Discord is ready, other requests of the route must not wait. The limiter must not count
+// the client's request as waiting or in flight.
 func TestClientWaitsForReadinessOutsideTheLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
@@ -151,7 +151,7 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 		max      time.Duration
 		context  func(*testing.T) context.Context
 		wait     time.Duration // the wait that the error names
-		want     time.Duration // the maximum that the error names, 0: no error
+		want     time.Duration // the maximum that the error names; 0: no error
 		deadline bool
 	}
 	inBubbles(t, map[string]story{
@@ -205,7 +205,7 @@ func TestClientStopsWaitingForReadinessWithTheContextAndTheClient(t *testing.T) 
 	})
 }
 
-// Discord may carry out a POST that it has accepted, so the client must not send it again.
+// Discord may carry out a POST to which it has responded with 202, so the client must not send the POST again.
 func TestClientDoesNotRepeatWhatMayBeCarriedOutTwice(t *testing.T) {
 	methods := map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false, "PATCH": false}
 	bubble(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// DefaultBaseURL is the base URL of Discord's API. WithBaseURL sets another one.
+	// DefaultBaseURL is the base URL of Discord's API. WithBaseURL sets another base URL.
 	DefaultBaseURL = "https://discord.com/api/v10"
 	// DefaultMaxResponse is the size in bytes of the largest body of a response that a Client reads, unless
 	// WithMaxResponse sets another size.
@@ -34,7 +34,7 @@ var projectVersion = sync.OnceValue(func() string {
 	return versionIn(build)
 })
 
-// unreleased is the version of a development build, because Discord requires a number.
+// unreleased is the version that is sent by a development build, because Discord requires a number.
 const unreleased = "0.0.0"
 
 func versionIn(build *debug.BuildInfo) string {
@@ -48,14 +48,15 @@ func versionIn(build *debug.BuildInfo) string {
 }
 
 var (
-	// ErrToken is returned by Do if New was given an invalid token: a prefix without a token, which an unset variable
-	// causes, or a token with a space or another character that tokens never contain.
+	// ErrToken is returned by Do if the token given to New is invalid. Such a token is "Bot " or "Bearer " with nothing
+	// after it (for example because an environment variable is not set), or contains a space or another character that
+	// tokens never contain.
 	ErrToken = errors.New("invalid token: expected one as the developer portal shows it, with or without \"Bot \" or " +
 		"\"Bearer \" before it, or the empty string for none")
-	// ErrBaseURL is returned by Do if WithBaseURL was given an invalid base URL.
+	// ErrBaseURL is returned by Do if the base URL given to WithBaseURL is invalid.
 	ErrBaseURL = errors.New("base URL is not an http or https URL of an API, such as " + DefaultBaseURL +
 		", without user, query and fragment")
-	// ErrUserAgent is returned by Do if WithUserAgent was given text that the header cannot contain.
+	// ErrUserAgent is returned by Do if the header cannot contain the text given to WithUserAgent.
 	ErrUserAgent = errors.New("user agent contains a parenthesis, a comma, or a character that a header cannot have")
 )
 
@@ -71,32 +72,32 @@ type settings struct {
 	maxResponse            int64
 }
 
-// WithTransport passes options to the client's transport. Before them, the client passes httpclient.WithAPI with its
-// base URL.
+// WithTransport passes options to the client's transport. Before these options, the client passes httpclient.WithAPI
+// with its base URL.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) { s.transport = append(s.transport, options...) }
 }
 
-// WithBaseURL sets the base URL of the API, for example for another version of it, a proxy or a test. The default, also
-// for the empty string, is DefaultBaseURL. The base URL must be an http or https URL with a host, without user, query
-// and fragment; otherwise every Do returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a
-// separate server. If the host is a proxy that forwards to Discord, say so with httpclient.WithAPI(base, "") in
-// WithTransport.
+// WithBaseURL sets the base URL of the API, for example for another version of the API, for a proxy or for a test.
+// Without this option, or with the empty string, it is DefaultBaseURL. The base URL must be an http or https URL with a
+// host, and without user, query and fragment. Otherwise every Do returns ErrBaseURL. The host of the base URL is
+// limited, and counts as a separate server, see httpclient.WithAPI. If the host is a proxy that forwards to Discord,
+// pass httpclient.WithAPI(base, "") to WithTransport.
 func WithBaseURL(base string) Option {
 	return func(s *settings) { s.baseURL = base }
 }
 
-// WithUserAgent sets the User-Agent header: "DiscordBot (url, version) suffix". Discord requires this form; requests
-// without it may be refused before they reach the API. An empty url or version is replaced by that of this project. The
-// suffix may be empty. If the header cannot contain the text, every Do returns ErrUserAgent.
+// WithUserAgent sets the User-Agent header: "DiscordBot (url, version) suffix". Discord requires this form, and may
+// refuse other requests before they reach the API. If url or version is empty, that of this project is used instead.
+// The suffix may be empty. If the header cannot contain the text, every Do returns ErrUserAgent.
 func WithUserAgent(url, version, suffix string) Option {
 	return func(s *settings) {
 		s.agentURL, s.agentVersion, s.agentSuffix = url, version, suffix
 	}
 }
 
-// WithMaxResponse sets the size in bytes of the largest body of a response that the client reads into memory. A larger
-// body is a *ResponseTooLargeError. Zero or less means DefaultMaxResponse.
+// WithMaxResponse sets the size in bytes of the largest body of a response that the client reads into memory. If the
+// body is larger, Do returns a *ResponseTooLargeError. Zero or less means DefaultMaxResponse.
 func WithMaxResponse(bytes int64) Option {
 	return func(s *settings) {
 		if bytes <= 0 {
@@ -110,7 +111,7 @@ func (s *settings) base() (*url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(cmp.Or(s.baseURL, DefaultBaseURL), "/"))
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Hostname() == "" || base.User != nil ||
 		base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || routes.IsMediaHost(base.Host) {
-		return nil, ErrBaseURL // the URL is left out, because it may contain a password
+		return nil, ErrBaseURL // without the URL, because that may contain a password
 	}
 	return base, nil
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// MaxReason is how many characters an audit-log reason may have (Discord's documentation).
+// MaxReason is the largest number of characters of an audit-log reason (Discord's documentation).
 const MaxReason = 512
 
 var (
-	// ErrPath is wrapped by errors about invalid paths and about URLs that are not below the base URL.
+	// ErrPath is wrapped by errors about invalid paths, and about URLs that do not have the scheme and host of the base
+	// URL.
 	ErrPath = errors.New("bad path")
 	// ErrReason is returned for an audit-log reason of more than MaxReason characters.
 	ErrReason = fmt.Errorf("audit-log reason is longer than %d characters", MaxReason)
@@ -28,7 +29,7 @@ var (
 	ErrHeader = errors.New("header name or value contains an illegal character")
 )
 
-// RequestOption changes one request of a Client.
+// RequestOption is an option of one request.
 type RequestOption func(*call)
 
 // Reason sets the reason that the guild's audit log shows for the request, up to MaxReason characters of any script. If
@@ -51,8 +52,8 @@ func Reason(text string) RequestOption {
 // header. If a name is set several times, the last value counts. If the name or value cannot be sent, Do returns
 // ErrHeader.
 //
-// The header Host has a name or an address, with or without a port. It selects one of the servers behind the base URL,
-// but changes neither the address to which the request is sent nor the limits that apply.
+// The value of the header Host is a name or an address, with or without a port. It selects one of several servers
+// behind the base URL. It changes neither the address to which the request is sent nor the limits that apply.
 func Header(name, value string) RequestOption {
 	return func(c *call) {
 		switch {
@@ -86,7 +87,7 @@ type call struct {
 	err       error // an invalid option; nil: none
 }
 
-// repeatable reports whether the request can be sent again without harm.
+// repeatable reports whether the request can be sent again, and does no harm if Discord processes it twice.
 func (c *call) repeatable() bool { return !c.content.once && message.IsIdempotent(c.method) }
 
 // name returns the name of the request in errors: method and template, without parameters.
@@ -132,8 +133,8 @@ func (c *call) setDefault(name, value string) {
 	}
 }
 
-// resolve returns the address and the route of a path. Its errors do not contain the path, because the path may contain
-// a token.
+// resolve returns the URL and the route for a path. Its errors do not contain the path, because the path may contain a
+// token.
 func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, error) {
 	none := routes.CompiledRoute{}
 	if _, err := routes.Match(method, path); err != nil {
@@ -169,7 +170,7 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	return target, route, err
 }
 
-// request returns a request for the Transport, each time with a new body.
+// request returns a request for the Transport. Each call returns a request with a new body.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, c.method, c.target.String(), nil)
 	if err != nil {
@@ -201,9 +202,9 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return r, err
 }
 
-// conceal adds the route to an error, and removes secrets from it.
+// conceal removes secrets from an error, and adds the route to it.
 func (c *call) conceal(err error) error {
-	if outer, ok := err.(*url.Error); ok { // http.Client adds method and URL; the route has both without secrets
+	if outer, ok := err.(*url.Error); ok { // http.Client adds the method and the URL; the route shows both without secrets
 		err = outer.Err
 	}
 	err = redact.Error(err, c.secrets...)
@@ -213,7 +214,8 @@ func (c *call) conceal(err error) error {
 	return fmt.Errorf("%s: %w", c.name(), err)
 }
 
-// isHost reports whether a text can be a Host header. The empty text can, because it means the default host.
+// isHost reports whether a text can be the value of the header Host. The empty text can, because it means the default
+// host.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")

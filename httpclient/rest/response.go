@@ -17,8 +17,8 @@ type Response struct {
 	Status int
 	// Header has the unchanged headers.
 	Header http.Header
-	// Body is the whole body, with transfer and content encodings decoded by net/http. If the request sets
-	// Accept-Encoding, the content encoding is not decoded.
+	// Body is the whole body. net/http has decoded its transfer encoding and, unless the request sets Accept-Encoding, its
+	// content encoding.
 	Body []byte
 
 	route string
@@ -64,7 +64,7 @@ func (e *DecodeError) reason() string {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(e.Err, &kind):
-		value, _, _ := strings.Cut(kind.Value, " ") // "number 12" contains a value of the response
+		value, _, _ := strings.Cut(kind.Value, " ") // kind.Value may be "number 12", with a value of the response
 		return fmt.Sprintf("JSON's %s does not fit into %s, field %q", value, kind.Type, kind.Field)
 	case errors.As(e.Err, &syntax), errors.Is(e.Err, ErrNotJSON):
 		return e.Err.Error()
@@ -90,7 +90,7 @@ func readResponse(r *http.Response, route string, limit int64) (*Response, error
 	return &Response{Status: r.StatusCode, Header: r.Header, Body: body, route: route}, nil
 }
 
-// isError reports whether the status says that the request was not carried out.
+// isError reports whether a status means that the request was not carried out.
 func isError(status int) bool { return status >= 300 && status != http.StatusNotModified }
 
 func (r *Response) decode(out any) error {

@@ -129,7 +129,7 @@ func TestClientBoundsTheResponse(t *testing.T) {
 
 func TestClientReturnsTheErrorThatEndsABody(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"", "{", "{}"} { // the last body has as many bytes as the client reads
+	for _, body := range []string{"", "{", "{}"} { // the last body is exactly as long as the client's maximum
 		below := replies(func() *http.Response {
 			r := reply(http.StatusOK, clientJSON, "")()
 			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))

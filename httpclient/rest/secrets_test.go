@@ -58,7 +58,7 @@ func TestClientIsPrintedWithoutItsToken(t *testing.T) {
 
 func isA[E error](err error) bool { return errors.As(err, new(E)) }
 
-// quoting is a transport below whose errors quote the request.
+// quoting is a base transport whose errors quote the request.
 type quoting struct{ format string }
 
 func (q quoting) RoundTrip(r *http.Request) (*http.Response, error) {

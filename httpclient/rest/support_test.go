@@ -50,7 +50,7 @@ func inBubbles[R any](t *testing.T, rows map[string]R, test func(t *testing.T, r
 	}
 }
 
-// errorAs asserts that an error is or wraps an error of type E, and returns that one.
+// errorAs asserts that err is or wraps an error of type E, and returns the error of this type.
 func errorAs[E error](t *testing.T, err error) (found E) {
 	t.Helper()
 	require.ErrorAs(t, err, &found)
@@ -72,8 +72,8 @@ type arrived struct {
 	body string
 }
 
-// wire is the transport below a Client. It records the requests, and gives one response after another. When the
-// responses are used up, it repeats the last one.
+// wire is the base transport of a Client. It records the requests, and gives one response after another. When the
+// responses are used up, it repeats the last response.
 type wire struct {
 	responses []func() *http.Response
 
@@ -144,11 +144,11 @@ func refused(seconds string) func() *http.Response {
 		"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
 }
 
-// over returns an option that makes a client send through the transport below.
+// over returns an option that makes a client send through this base transport.
 func over(below http.RoundTripper) rest.Option { return rest.WithTransport(httpclient.WithBase(below)) }
 
-// newClient returns a client that sends through the transport below. It is closed when the test ends. The test fails if
-// a request then still waits or is in flight.
+// newClient returns a client that sends through this base transport. The client is closed when the test ends. If a
+// request still waits or is in flight then, the test fails.
 func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *rest.Client {
 	t.Helper()
 	client := rest.New(clientToken, append([]rest.Option{over(below)}, options...)...)
@@ -161,7 +161,7 @@ func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *r
 	return client
 }
 
-// sent returns the request that a call of DoJSON sends.
+// sent calls DoJSON, and returns the request that the client sent.
 func sent(t *testing.T, client []rest.Option, method, path string, in any, options ...rest.RequestOption) arrived {
 	t.Helper()
 	below := fine()
@@ -171,7 +171,7 @@ func sent(t *testing.T, client []rest.Option, method, path string, in any, optio
 	return below.only(t)
 }
 
-// listener is a limiter that grants all requests at once and records their servers, routes and major parameters.
+// listener is a limiter that grants all requests at once, and records their servers, routes and major parameters.
 type listener struct {
 	buckets.Unlimited
 	requests []string

@@ -1,5 +1,6 @@
-// Package statefile stores the state of a transport or a bucket manager in a file. After a restart a program continues
-// from that state: it knows the routes' buckets, which limits are used up, and the holds.
+// Package statefile stores the state of a transport or a bucket manager in a file. After a restart, a program continues
+// from that state: it knows the buckets of the routes, which limits are used up, and which requests must wait after a
+// 429 (holds).
 //
 //	transport := httpclient.NewTransport()
 //	defer transport.Close()
@@ -7,22 +8,23 @@
 //	if err != nil { ... }
 //	defer file.Close() // closes the transport, and writes the file for the last time
 //
-// The package is for services that restart. After a start, holds and windows last for as long as they had left at the
-// stop. Of the time between stop and start, only what exceeds an hour is subtracted, because the clock may have been
-// set meanwhile. So if a program is always started again within an hour, holds get shorter only while it runs.
+// The package is for services that restart. After a start, holds and windows last as long as they would still have
+// lasted at the stop. If more than an hour passes between stop and start, the time beyond this hour is subtracted. The
+// first hour is not subtracted, because the clock may have been set meanwhile. Therefore, if a program is always
+// started again within an hour, holds get shorter only while it runs.
 //
-// After Close, the next process continues exactly from the last state. If the process is killed, the file may be ten
-// seconds old (WithInterval). The next process then assumes that all known windows are used up, and waits for one
-// period of each window. It learns again what the killed process had learned since the file was written.
+// After Close, the next process continues exactly from the last state. If the process is killed, the file may be up to
+// ten seconds old (see WithInterval). The next process then assumes that all known windows are used up, and waits for
+// one period of each window. It does not know what the killed process had learned since the file was written.
 //
-// Of credentials, only hashes of those that have worked within a week are stored. That Discord has refused a credential
-// is not stored, so the next process tries it again.
+// The file contains hashes of the credentials that have worked within a week. It does not say which credentials Discord
+// has refused, so the next process tries those again.
 //
 // # What protects the file
 //
-// Only its owner can read the file (0600). It contains no credential and no token, only keyed hashes of them. The key
-// is the secret of httpclient.WithStateKey, which has to be stored elsewhere. Without that secret the hashes are
-// salted, and the salt is in the file. The hashes do not reveal tokens that nobody can guess, such as Discord's. But
-// whoever has the file can find out whether a given token is one of those that were hashed. Routes and the ids of
-// channels, guilds and webhooks are not hidden.
+// Only the owner of the file can read it (0600). The file contains no credential and no token, only keyed hashes of
+// them. The key is the secret of httpclient.WithStateKey. Store that secret elsewhere. If there is no such secret, the
+// hashes are only salted, and the salt is in the file. Even then, the hashes do not reveal tokens that nobody can
+// guess, such as Discord's. But anyone who has the file can then find out whether a given token is one of the hashed
+// ones. Routes and the ids of channels, guilds and webhooks are not hidden.
 package statefile

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
-// DefaultInterval is the time between two writes of the file, unless WithInterval sets another one.
+// DefaultInterval is the time between two writes of the file, unless WithInterval sets another time.
 const DefaultInterval = 10 * time.Second
 
 // ErrLocked is wrapped by the error of Open while another process, or another File, uses the file.
@@ -31,7 +31,7 @@ type Keeper interface {
 // Option configures a File.
 type Option func(*File)
 
-// WithInterval sets the time between two writes of the file. Zero or less means DefaultInterval; the minimum is a tenth
+// WithInterval sets the time between two writes of the file. Zero or less means DefaultInterval. The minimum is a tenth
 // of a second.
 func WithInterval(d time.Duration) Option {
 	return func(f *File) {
@@ -41,8 +41,8 @@ func WithInterval(d time.Duration) Option {
 	}
 }
 
-// WithLogger sets the logger for warnings that the file cannot be used or written. The default is slog.Default(). Nil
-// turns logging off.
+// WithLogger sets the logger. A File logs a warning when the file cannot be used or cannot be written. The default is
+// slog.Default(). Nil turns logging off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(f *File) {
 		f.log = nil
@@ -57,7 +57,7 @@ type File struct {
 	path     string
 	keeper   Keeper
 	interval time.Duration
-	log      *sparselog.Log // nil: nothing is logged
+	log      *sparselog.Log // nil means that nothing is logged
 	setAside error
 	lock     io.Closer
 	start    time.Time
@@ -67,18 +67,18 @@ type File struct {
 	err      error // returned by Close
 }
 
-// Open restores the state from the file, if it exists. From then on the File writes the state: at once, every ten
-// seconds (see WithInterval), and at Close. Call Open before the first request. Each write atomically replaces the
+// Open restores the state from the file if the file exists. It writes the state at once. Then the File writes it every
+// ten seconds (see WithInterval) and at Close. Call Open before the first request. Each write atomically replaces the
 // file, so a process that is killed leaves a complete file.
 //
-// A file that is damaged, or was written by another version or with another key, is renamed to path + ".corrupt", which
-// replaces an older file of that name. The program then begins without a state, see SetAside.
+// If the file is damaged, or was written by another version or with another key, Open renames it to path + ".corrupt",
+// and replaces an older file of that name. The program then begins without a state, see SetAside.
 //
 // The errors are ErrLocked if another process or File uses the file, and errors.ErrUnsupported on systems without file
-// locks (Windows). Other errors are those of the file system, an error if the file is not a regular one, and those of
-// RestoreState and WriteState. The lock is on path + ".lock" and ends with its process. After an error, close the
-// keeper and send nothing with it, because the file may still contain the state that the previous process had at its
-// end. The next process would continue from that state as if nothing had been sent since.
+// locks (Windows). Other errors are those of the file system, an error if the file is not a regular file, and those of
+// RestoreState and WriteState. The lock is on the file path + ".lock", and ends when the process ends. After an error,
+// close the keeper and send nothing with it. The reason is that the file may still contain the state that the previous
+// process had at its end. The next process would then continue from that state as if nothing had been sent since.
 func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	f := &File{
 		path: path, keeper: keeper, interval: DefaultInterval, log: sparselog.New(nil), start: time.Now(),
@@ -95,7 +95,7 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	}
 	tidy(path)
 	if err = f.restore(); err == nil {
-		err = f.write() // so that, if this process is killed, the next one does not restore what Close wrote
+		err = f.write() // so that, after a kill, the file does not look like that of a clean end
 	}
 	if err != nil {
 		_ = f.lock.Close()
@@ -105,8 +105,8 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	return f, nil
 }
 
-// SetAside returns the error for which Open renamed the existing file. The error wraps buckets.ErrState. It is nil if
-// Open could use the file, or if there was none.
+// SetAside returns the error because of which Open renamed the existing file. The error wraps buckets.ErrState. It is
+// nil if Open could use the file, or if there was no file.
 func (f *File) SetAside() error { return f.setAside }
 
 func (f *File) restore() error {
@@ -157,8 +157,8 @@ func (f *File) write() error {
 	return nil
 }
 
-// Close closes the transport or the manager, unless it is already closed (for example after Shutdown). Then Close
-// writes the file for the last time, and unlocks it. Closing again returns the same error.
+// Close closes the transport or the manager, which may already be closed (for example by Shutdown). Then Close writes
+// the file for the last time, and unlocks it. A second call returns the same error.
 func (f *File) Close() error {
 	f.close.Do(func() {
 		close(f.stop)

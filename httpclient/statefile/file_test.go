@@ -35,7 +35,7 @@ func started(t *testing.T) *buckets.RESTBucketManager {
 	return m
 }
 
-// use lets a manager learn a bucket's limit.
+// use lets a manager learn the limit of a bucket.
 func use(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	route, err := routes.CreateMessage.Compile("1")
@@ -87,8 +87,8 @@ func TestNextProcessGoesOnWhereTheOneBeforeWasClosed(t *testing.T) {
 	}
 }
 
-// A process can be killed before it has written its state for the first time. So after Open the file of its predecessor
-// must no longer look like the state of a clean end.
+// A process can be killed soon after Open. Therefore, after Open, the file must no longer look as if the process before
+// it had ended cleanly just now.
 func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,8 +196,8 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	}
 }
 
-// The temporary files of a killed process are removed. Files of other programs with similar names in the same directory
-// must stay, because such a program may be writing its file now.
+// The temporary files of a killed process are removed. Files with similar names in the same directory that belong to
+// other programs must stay, because such a program may be writing its file now.
 func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
@@ -213,7 +213,7 @@ func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	require.NoError(t, file.Close())
 	left, err := os.ReadDir(directory)
 	require.NoError(t, err)
-	assert.Len(t, left, len(others)+2, "only the file, its lock and the others' files are left")
+	assert.Len(t, left, len(others)+2, "only the file, its lock and the files of other programs must be left")
 	for _, name := range others {
 		assert.FileExists(t, filepath.Join(directory, name))
 	}
@@ -229,7 +229,7 @@ func TestFileThatCannotBeWrittenIsAnError(t *testing.T) {
 	_, err = statefile.Open(path, closed)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
 	file, err := statefile.Open(path, started(t))
-	require.NoError(t, err, "the failed Open must give the lock back")
+	require.NoError(t, err, "the failed Open must release the lock")
 	require.NoError(t, file.Close())
 }
 
@@ -328,7 +328,7 @@ func must(err error) {
 	}
 }
 
-// A process that is killed while it writes must leave the complete old file or the complete new one, and no held lock.
+// If a process is killed while it writes, it must leave the complete old file or the complete new one, and no lock.
 func TestKilledProcessLeavesAFileThatCanBeUsed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits")
@@ -350,7 +350,7 @@ func TestKilledProcessLeavesAFileThatCanBeUsed(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, file.SetAside())
 		assert.Equal(t, 500, known(m))
-		assert.Zero(t, remaining(m), "the killed process may have sent more since")
+		assert.Zero(t, remaining(m), "the killed process may have sent more requests since")
 		left, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
 		assert.Len(t, left, 2, "the file and its lock")

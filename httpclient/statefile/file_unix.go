@@ -12,7 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// lock creates the file if necessary, and locks it. The lock lasts until the result is closed, or the process ends in
+// lock creates the file if necessary, and locks it. The lock lasts until the result is closed or the process ends in
 // any way.
 func lock(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -29,16 +29,16 @@ func lock(path string) (io.Closer, error) {
 	return unlocker{file}, nil
 }
 
-// unlocker unlocks the file before it closes the file. A child process that is just being started may still have the
-// file open, so that closing alone would not end the lock.
+// unlocker unlocks the file before it closes the file. Closing alone might not end the lock, because a child process
+// that is just being started may still have the file open.
 type unlocker struct{ *os.File }
 
 func (u unlocker) Close() error {
 	return errors.Join(os.NewSyscallError("flock", syscall.Flock(int(u.Fd()), syscall.LOCK_UN)), u.File.Close())
 }
 
-// save replaces the file atomically. Temporary files have newSuffix and a number in their names, so that tidy finds
-// only the temporary files of this state file.
+// save replaces the file atomically. The names of temporary files contain newSuffix and a number. By these names, tidy
+// finds the temporary files of this state file, and no others.
 func save(path string, data []byte) error {
 	file, err := renameio.NewPendingFile(path+newSuffix,
 		renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))

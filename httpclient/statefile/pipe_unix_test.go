@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/statefile"
 )
 
-// Open must reject a pipe without opening it, because that would block until another process writes to the pipe.
+// Open must reject a pipe without opening it, because opening it would block until another process opens it for
+// writing.
 func TestAPipeIsNoStateFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")

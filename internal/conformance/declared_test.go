@@ -18,7 +18,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Three managers together keep to their declared limits, and send all requests, however busy the machine is.
+// Three managers share declared limits. Together they must keep these limits, and send all requests, however busy the
+// machine is.
 func TestManagersOnARealServerShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	const limit, period = 4, 400 * time.Millisecond

@@ -1,4 +1,4 @@
-// Package conformance runs the suite of httpclient/limitertest with managers that share limits, on a real Redis or
-// Valkey server and in real time. It also runs the suite of internal/enginetest with the script. Package buckets/shared
-// runs both suites in virtual time with an engine in memory.
+// Package conformance runs the test suite of httpclient/limitertest with managers that share limits on a real Redis or
+// Valkey server, in real time. It also runs the suite of internal/enginetest with the script of buckets/shared on such
+// a server. Package buckets/shared itself runs both suites in virtual time, with an engine in memory.
 package conformance

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// scripted is the engine of package shared on a real server.
+// scripted is the engine that package shared builds from scripts on a real server.
 type scripted struct {
 	shared.Engine
 	shared.Subscriber

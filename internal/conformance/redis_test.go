@@ -23,11 +23,11 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // discard the warnings that tests cause
-	_ = flag.Set("test.parallel", "16")            // the tests wait most of the time
+	_ = flag.Set("test.parallel", "16")            // the tests mostly wait
 	goleak.VerifyTestMain(m)
 }
 
-// conform runs a suite with managers that share a server. Each case has its own keys.
+// conform runs a suite with managers that share limits on one server. Each case has its own keys.
 func conform(
 	t *testing.T, suite func(*testing.T, func(*testing.T) httpclient.Limiter, ...limitertest.Option),
 	managers int, manager []buckets.Option, options ...limitertest.Option,
@@ -35,7 +35,7 @@ func conform(
 	t.Parallel()
 	engine := redistest.NewEngine(t)
 	var applications atomic.Int32
-	var opening sync.Mutex // one case after the other connects
+	var opening sync.Mutex // lets only one case connect at a time
 	suite(t, func(t *testing.T) httpclient.Limiter {
 		opening.Lock()
 		defer opening.Unlock()
@@ -57,11 +57,11 @@ func conform(
 	}, append(options, limitertest.WithRealTime())...)
 }
 
-// precise skips a test that expects events within 30 ms.
+// precise skips a test that expects events to happen within 30 ms, unless the machine has nothing else to do.
 func precise(t *testing.T) {
 	t.Helper()
 	if os.Getenv("RATELIGHT_REAL_TIME") == "" {
-		t.Skip("it needs a machine with nothing else to do: RATELIGHT_REAL_TIME=1")
+		t.Skip("needs a machine with nothing else to do; set RATELIGHT_REAL_TIME=1 to run it")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestManagersOnARealServerConform(t *testing.T) {
 		limitertest.WithPause(30*time.Millisecond), limitertest.WithTolerance(400*time.Millisecond)) // a busy machine
 }
 
-// These cases need no precise time, so they run on every machine.
+// These cases do not need precise timing, so they run on every machine.
 func TestManagersOnARealServerConformInWhatNeedsNoPreciseTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		managers int

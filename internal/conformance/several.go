@@ -7,22 +7,22 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Several makes several managers look like one: each new request goes to the next manager.
+// Several makes several managers look like one. It sends new requests to the managers in turn.
 type Several struct {
 	managers []*buckets.RESTBucketManager
 
 	mu   sync.Mutex
 	next int
-	of   map[*buckets.Request]int // index of a request's manager, to which the request returns after a refusal
+	of   map[*buckets.Request]int // index of each request's manager, to which it returns after a refusal
 }
 
-// NewSeveral returns a Several of these managers. Its Close closes them.
+// NewSeveral returns a Several of these managers. Close of the Several closes them.
 func NewSeveral(managers ...*buckets.RESTBucketManager) *Several {
 	return &Several{managers: managers, of: make(map[*buckets.Request]int)}
 }
 
-// AcquireRequest calls the manager whose turn it is. A request that is acquired again goes to the same manager as
-// before.
+// AcquireRequest calls AcquireRequest of the manager whose turn it is. A request that is acquired again goes to the
+// same manager as the first time.
 func (s *Several) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	s.mu.Lock()
 	n, ok := s.of[r]

@@ -19,7 +19,7 @@ func (w *World) account(response *Response, x *exchange) {
 		Sequence: x.call.Request.Sequence, Status: response.Status,
 		Class: response.Class, Verdict: response.Verdict, Because: response.Because, Value: x.call.Request.Value,
 	}
-	var tally Tally // counts of this request alone
+	var tally Tally // the counts that this request adds
 	switch {
 	case x.faults.connection() == ConnectionLostBefore:
 		w.report.Lost++
@@ -61,7 +61,8 @@ func (w *World) account(response *Response, x *exchange) {
 	}
 }
 
-// countInvalid counts a response that Discord counts towards a ban: 401, 403, or 429 without the scope "shared".
+// countInvalid counts a response that Discord counts as invalid, which may lead to a ban: 401, 403, or 429 without the
+// scope "shared".
 func (w *World) countInvalid(response *Response, address string, now time.Time) {
 	switch response.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -9,24 +9,27 @@ import (
 // Change replaces parts of a rule from a given time on.
 type Change struct {
 	At    time.Duration // since the world began
-	Quota Quota         // zero: as before; Unlimited(): no limit any more
-	Hash  string        // "": as before
-	// Over is how long the change takes to reach all servers, evenly from At on (a roll-out). During this time changed
-	// servers answer some requests, and old servers the others. 0: the change reaches all servers at once.
+	Quota Quota         // zero: the quota stays as it was; Unlimited(): no limit from now on
+	Hash  string        // "": the hash stays as it was
+	// Over is how long the change takes to reach all servers (a roll-out). It reaches them one after the other, at an even
+	// rate from At on. During this time changed servers answer some requests, and old servers answer the others. 0: the
+	// change reaches all servers at once.
 	Over time.Duration
 	// Counters says which counters the changed servers use.
 	Counters Counters
 }
 
-// Counters says whether old and new servers count together.
+// Counters says whether old and changed servers share counters.
 type Counters int
 
 const (
-	// CountersOfHash belong to the hash: servers that announce the same hash count together, each with its own quota.
+	// CountersOfHash belong to the hash: servers that announce the same hash share counters, and each server applies its
+	// own quota to them.
 	CountersOfHash Counters = iota
-	// CountersKept are the counters used before: old and changed servers count together, whatever hash they announce.
+	// CountersKept are the counters used before: old and changed servers share counters, whatever hash they announce.
 	CountersKept
-	// CountersApart are new: changed servers count separately, even if they announce the same hash as before.
+	// CountersApart are new counters: changed servers do not share any with old ones, even if they announce the same hash
+	// as before.
 	CountersApart
 )
 
@@ -35,17 +38,17 @@ type version struct {
 	hash     string
 	counters string // name of the counters that count the request
 	quota    Quota
-	changes  int // changes so far
-	// settled is when the latest change of hash or counters has reached or will reach all servers, as a time since the
-	// world began.
+	changes  int // number of changes so far
+	// settled is the time, since the world began, at which the latest change of hash or counters has reached or will have
+	// reached all servers.
 	settled time.Duration
-	// mixed says that a change of hash or counters has not reached all servers. renamed says that such a change keeps
-	// the counters and gives them another hash.
+	// mixed says that a change of hash or counters has not reached all servers yet. renamed says that such a change keeps
+	// the counters but gives them another hash.
 	mixed, renamed bool
 }
 
 // at returns the version of the rule at a given time. hash is the operation's own hash, which applies if the rule has
-// none. server returns the position of the server in roll-outs; at calls it at most once.
+// none. server returns the server's position in roll-outs, from 0 to below 1. The method at calls it at most once.
 func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) version {
 	v := version{hash: cmp.Or(r.Hash, hash), quota: r.Quota}
 	v.counters = v.hash

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// rollout returns a change that begins at 10 s and takes 10 s to reach all servers.
+// rollout turns a change into one that begins at 10 s and takes 10 s to reach all servers.
 func rollout(change Change) []Change {
 	change.At, change.Over = 10*time.Second, 10*time.Second
 	return []Change{change}
@@ -34,9 +34,10 @@ func TestARollOutReachesMoreAndMoreServers(t *testing.T) {
 	assert.InDelta(t, 1, share(20*time.Second), 1e-9)
 }
 
-// inTurn lets servers that have changed handle every second request, beginning with the second one.
+// inTurn lets a changed server handle every second request, beginning with the second one. An old server handles the
+// others.
 func inTurn() func(Call) float64 {
-	return func(c Call) float64 { return float64(c.N%2) / 2 } // at half time half of the servers have changed
+	return func(c Call) float64 { return float64(c.N%2) / 2 } // half of the servers have changed at half time
 }
 
 func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
@@ -44,8 +45,8 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 	tests := []struct {
 		name   string
 		change Change
-		// The limit is 5. old and new: how many requests the old and the new servers accept; after: how many are
-		// accepted after the roll-out.
+		// The limit is 5. old and new are how many requests the old servers and the changed servers accept. after is how many
+		// requests are accepted after the roll-out.
 		old, new, after int
 		hashes          []string
 	}{
@@ -71,7 +72,7 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 	}
 }
 
-// A change reaches one server after the other. Meanwhile the refusals must get these verdicts.
+// While a change reaches one server after the other, the refusals must get these verdicts.
 func TestVerdictsInARollOut(t *testing.T) {
 	t.Parallel()
 	toOld, toNew := post, post
@@ -92,15 +93,15 @@ func TestVerdictsInARollOut(t *testing.T) {
 		{"another hash: answers have named both buckets, which are full", 2, renamed,
 			"old@15000 old@15100 new@15200 new@15300 old@15400 new@15500", "told told"},
 		{"another hash: answers have named one bucket, which is full", 2, renamed, "old@15000 old@15100 old@15200", "told"},
-		{"another hash: full, but the newest answer from elsewhere names the other bucket", 2, renamed,
+		{"another hash: full, but the newest answer, from another channel, names the other bucket", 2, renamed,
 			"old@15000 old@15100 elsewhere@15200 old@15300", "unforeseen"},
 		{"another hash: again after a 429", 2, renamed,
 			"old@15000 old@15100 new@15200 old@15300 old@15400", "unforeseen told"},
-		{"another hash: the latest answer named the old one", 2, renamed,
+		{"another hash: the latest answer named the old hash", 2, renamed,
 			"new@15000 new@15100 old@15200 new@20000 new@20100", "unforeseen told"},
-		{"another hash: only answers from elsewhere show that the roll-out is over", 2, renamed,
+		{"another hash: only answers from another channel show that the roll-out is over", 2, renamed,
 			"new@15000 new@15100 old@15200 elsewhere@20000 new@20100", "unforeseen"},
-		{"another hash: an answer from here shows that the roll-out is over", 2, renamed,
+		{"another hash: an answer from this channel shows that the roll-out is over", 2, renamed,
 			"new@15000 old@15200 new@20000 new@20100", "told"},
 		{"the same counters under two hashes: no answer shows that", 2, kept,
 			"old@15000 new@15100 old@15200 new@15201", "unforeseen unforeseen"},
@@ -108,8 +109,8 @@ func TestVerdictsInARollOut(t *testing.T) {
 			"old@15000 new@15100 old@15200 old@15300", "unforeseen told"},
 		{"apart under one hash", 2, Change{Counters: CountersApart},
 			"old@15000 old@15100 new@15200 old@15300", "unforeseen"},
-		{"another limit: no answer has named the new one", 2, smaller, "old@15000 new@15100", "changed"},
-		{"another limit: the newest answer named none remaining", 2, smaller, "new@15000 new@15100", "told"},
+		{"another limit: no answer has named the new limit", 2, smaller, "old@15000 new@15100", "changed"},
+		{"another limit: according to the newest answer, nothing remained", 2, smaller, "new@15000 new@15100", "told"},
 		{"another limit: the answer that was made last, by an old server, had named a place", 3, smaller,
 			"new@15000 old@15090 new@15200", "changed"},
 	} {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The tests in this file are about servers that are compatible with Discord's API, and about answers of Discord that
-// lag.
+// The tests in this file simulate servers that are compatible with Discord's API, and answers of Discord whose
+// Remaining lags.
 
 func TestRemainingLagsWhileResetAfterIsTrue(t *testing.T) {
 	t.Parallel()
@@ -32,25 +32,25 @@ func TestVerdictsOnCompatibleServers(t *testing.T) {
 		story story
 		want  string
 	}{
-		// The client has read two answers, which show that each request moves the reset by a second.
+		// The client has read two answers. They show that each request moves the reset by one second.
 		{"Remaining lags, but the reset shows it", lagging, "0 100 200x2", "own"},
-		// Another client has taken the first place. The client has read only Remaining 2 of 3, but one place is left.
+		// Another client has taken the first place. One place is left, but the client has read only that 2 of 3 remain.
 		{"Remaining lags, and no answer shows it", lagging, "others@0 0 100x2", "others"},
 		{"Remaining lags, a burst on an unknown bucket", lagging, "0x4", "own"},
-		{"Remaining lags, more than it named", lagging, "0 100x4", "own own"},
-		// The first answer, which does not lag, comes without a limit, so the client learns nothing from it. The second
-		// alone does not show how far a request moves the reset.
+		{"Remaining lags, and the client sends more requests than it named", lagging, "0 100x4", "own own"},
+		// The first answer, which does not lag, names no limit, so the client learns nothing from it. The second answer alone
+		// does not show by how much a request moves the reset.
 		{"Remaining lags, and the first answer names no limit",
 			rule(Lagging(3, 30*second), Fault{Nth: []int{1}, Drop: []string{headerLimit}}),
 			"0 100 200x2 300", "lag told"},
 
-		// An answer with nothing remaining and a reset after 0 seconds says nothing about the window: the client must
-		// count the requests that it has sent since the last reset. The first window ends at 5.05 s. The second would
-		// end at 10.15 s, but each of three refusals extends it by 5 s, to 25.15 s.
+		// An answer that says that nothing remains and that the reset is in 0 seconds says nothing about the present window.
+		// So the client must count the requests that it has sent since the last reset. The first window ends at 5.05 s. The
+		// second would end at 10.15 s, but three refusals extend it by 5 s each, to 25.15 s.
 		{"a stale first answer excuses nothing once a window is known", rule(Extending(3, 5*second, 5*second), StaleFirst()),
 			"0 100 200 5100 5200x2 5250x2 12000 25100 25200x2", "own own told"},
-		// The longest time to a reset that an answer has named is 4.8 s; the period is 5 s. A client that counts its
-		// requests over 4.8 s is excused. The last request is too early even with a period of 4.8 s.
+		// The longest time to a reset that an answer has named is 4.8 s, but the period is 5 s. A client that counts its
+		// requests over 4.8 s is excused. The last request would be too early even if the period were 4.8 s.
 		{"no answer has named the whole period", twoStale, "0 200 5100 9900x2 10200x2 14900", "period told"},
 	} {
 		tell(t, messages(t, test.rule), nil, test.story, test.want, test.name)
@@ -90,8 +90,8 @@ func TestErrorsOfAnAddressAreLimitedOnAllRoutes(t *testing.T) {
 	assert.Empty(t, response.Header.Get(headerBucket))
 	assert.Equal(t, ClassNone, w.Handle(at(0), user).Class, "a success is not counted")
 
-	// After the second error, the first refusal of each operation is not the client's fault. Then the client knows that
-	// this limit applies to both operations.
+	// After the second error, the first refusal of each operation is not the client's fault. After these refusals the
+	// client knows that the limit applies to both operations.
 	named := map[string]Request{"error": by("GET", "/guilds/404"), "guild": guild, "user": user}
 	tell(t, w, named, "error@100 guild@1000 user@2000 guild@3000 user@4000", "others others told told", "errors")
 

@@ -12,54 +12,57 @@ type Rounding int
 const (
 	// RoundUp never names a time that is too early.
 	RoundUp Rounding = iota
-	// RoundNearest may name a time that is half a millisecond too early.
+	// RoundNearest may name a time that is up to half a millisecond too early.
 	RoundNearest
-	// RoundDown may name a time that is a millisecond too early.
+	// RoundDown may name a time that is up to a millisecond too early.
 	RoundDown
 )
 
-// Config describes a simulated Discord. The zero value works: see the fields. A Config may be used for many servers,
-// but hooks that keep state (closures) belong to one.
+// Config describes a simulated Discord. The zero value works: the comments of the fields name the defaults. One Config
+// may be used for many servers, unless its hooks (the fields that are functions) keep state.
 type Config struct {
-	// Rules are tried in order.
+	// Rules are tried in order: the first one that matches a request applies.
 	Rules []Rule
-	// Default is the rule of requests that match no other rule; nil: five requests per second for each operation.
+	// Default is the rule of requests that match none of Rules. If it is nil, the limit is five requests per second for
+	// each operation.
 	Default *Rule
-	// Global is counted per authorization, and for requests without one per address. Zero: 50 per second in aligned
-	// windows.
+	// Global is the global limit. It is counted for each authorization, and for requests without one for each address.
+	// Zero: 50 requests per second in aligned windows.
 	Global Quota
-	// Blocks refuse all requests that count against the global limit, for a while.
+	// Blocks lists times during which all requests that count against the global limit are refused.
 	Blocks []GlobalBlock
-	// Edge lists bans of all addresses by the edge in front of Discord.
+	// Edge lists times during which the edge (the proxy in front of Discord) bans all addresses.
 	Edge []EdgeBan
-	// Invalid is the ban for too many invalid requests.
+	// Invalid says how many invalid requests lead to a ban.
 	Invalid InvalidLimit
 	// Foreign lists requests of other clients.
 	Foreign []ForeignUse
-	// Faults apply after those of the rule. Their conditions count all requests.
+	// Faults apply after the faults of the rule. Their conditions number all requests, not only those of one rule.
 	Faults []Fault
 
-	// ClockSkew is how far the server's clock is ahead of the client's. It changes Date and Reset, but no wait.
+	// ClockSkew is how far the server's clock is ahead of the client's. It changes the headers Date and Reset, but no
+	// waiting time.
 	ClockSkew time.Duration
-	// Rounding applies to the decimals of Reset, Reset-After and retry_after.
+	// Rounding says how the times in Reset, Reset-After and retry_after are rounded.
 	Rounding Rounding
-	// Seed makes latency and chance repeatable.
+	// Seed makes the random latencies and faults repeatable.
 	Seed uint64
-	// Latency is used by a Server only.
+	// Latency is how long requests and answers travel. Only a Server uses it.
 	Latency Latency
 
-	// Tolerance is how long an answer may take to reach the client's code, beyond the simulated latency, before the
-	// judge assumes that the client has read it. Listen raises Tolerance. In virtual time 0 is right.
+	// Tolerance is how long, beyond the simulated latency, an answer may take to reach the client's code. After that time
+	// the judge assumes that the client has read the answer. Server.Listen raises Tolerance to at least 20 ms. In virtual
+	// time 0 is right.
 	Tolerance time.Duration
 	// FullLog keeps all events instead of only the latest ones.
 	FullLog bool
-	// Enter is called without a lock for every HTTP request when it enters, before it travels. Its result becomes
-	// Request.Value. body has at most the first mebibyte.
+	// Enter is called, without a lock, for every HTTP request when the request enters the server, before it travels. The
+	// result of Enter becomes Request.Value. The argument body has at most the first mebibyte of the request's body.
 	Enter func(r *http.Request, body []byte) any
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
-	// ObserveLimit is called before Observe for every request at the global limit, at its bucket and at the limits
-	// behind the bucket. It must not call back either.
+	// ObserveLimit is called before Observe, for every request at the global limit, at the request's bucket and at the
+	// limits behind the bucket. It must not call back, either.
 	ObserveLimit func(LimitUse)
 }
 
@@ -115,7 +118,7 @@ func sameHashes(rules []Rule) error {
 		rule := &rules[i]
 		first, ok := seen[rule.Hash]
 		if rule.Hash == "" || rule.namesOneID() {
-			continue // its counters belong to one channel, and other channels may have other quotas
+			continue // the counters of such a rule belong to one channel, and other channels may have other quotas
 		}
 		if ok && first.Quota != rule.Quota {
 			return fmt.Errorf("%w: %s and %s share hash %q and have different quotas", ErrConfig, first, rule, rule.Hash)

@@ -40,7 +40,8 @@ type try struct {
 	ok bool
 }
 
-// drawSchedule tries to take places at random moments, some of them exactly when the state changes.
+// drawSchedule tries to take places at random moments. Some of these moments are exactly those at which the counter's
+// state changes.
 func drawSchedule(t *rapid.T, counter Counter, foreigners bool) (tries []try) {
 	now := start
 	for range rapid.IntRange(1, 80).Draw(t, "attempts") {
@@ -58,7 +59,7 @@ func drawSchedule(t *rapid.T, counter Counter, foreigners bool) (tries []try) {
 	return tries
 }
 
-// replay returns a counter to which a schedule was applied.
+// replay returns a new counter after all attempts of a schedule, each of them by an Own request.
 func replay(quota Quota, tries []try) Counter {
 	counter := newCounter(quota)
 	for _, a := range tries {
@@ -67,7 +68,7 @@ func replay(quota Quota, tries []try) Counter {
 	return counter
 }
 
-// Whatever the schedule, no counter may accept more than its limit in any window or interval.
+// With any schedule, no counter may accept more requests than its limit in any window or interval.
 func TestNoCounterAcceptsMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,7 +79,7 @@ func TestNoCounterAcceptsMoreThanItsLimit(t *testing.T) {
 				times = append(times, a.at)
 			}
 		}
-		// window counts the requests that were accepted in the period that begins at from.
+		// window counts the accepted requests in the period that begins at from.
 		window := func(from time.Time) (n int) {
 			for _, m := range times {
 				if !m.Before(from) && m.Before(from.Add(quota.Period)) {
@@ -95,7 +96,7 @@ func TestNoCounterAcceptsMoreThanItsLimit(t *testing.T) {
 				}
 			case quota.Aligned:
 				require.LessOrEqual(t, window(quota.windowEnd(from).Add(-quota.Period)), quota.Limit)
-			case quota.Kind == KindSliding || i == 0: // an interval with the most requests begins with a request
+			case quota.Kind == KindSliding || i == 0: // of all intervals, one that begins with a request has the most requests
 				require.LessOrEqual(t, window(from), quota.Limit)
 			}
 		}
@@ -191,7 +192,7 @@ func TestEachRefusalExtendsABlock(t *testing.T) {
 	assert.Equal(t, 2, counter.OwnUsed(at(999*ms)))
 	require.False(t, counter.Take(at(3999*ms), Foreign))
 	assert.Equal(t, 3001*ms, counter.State(at(3999*ms)).RetryAfter)
-	assert.Zero(t, counter.OwnUsed(at(time.Second)), "after its period only refusals keep the window open")
+	assert.Zero(t, counter.OwnUsed(at(time.Second)), "when the period is over, only refusals keep the window open")
 	require.True(t, counter.Take(at(7*time.Second), Own))
 	assert.Equal(t, State{Limit: 2, Remaining: 1, ResetAfter: time.Second, NextAfter: time.Second},
 		counter.State(at(7*time.Second)), "a new window has its usual length")

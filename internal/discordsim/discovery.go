@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// operationKey is an operation used by one authorization.
+// operationKey identifies an operation that one authorization uses.
 type operationKey struct{ operation, authorization string }
 
-// discovery records what the answers to one operation have shown about the buckets that count its requests. Where
-// hashes change, or differ by channel, an answer says nothing about the next request.
+// discovery records what the answers to one operation have shown about the buckets that count its requests. If hashes
+// change, or differ by channel, one answer does not tell which bucket will count the next request.
 type discovery struct {
-	answers []answer          // the latest, in the order of processing
+	answers []answer          // the latest ones, in the order of processing
 	first   int               // the number of answers[0]
 	named   map[string]naming // by the name of counters
 	heard   time.Time         // when the client read the first answer that named a bucket; zero: it has read none
 }
 
-// maxAnswers is how many answers to one operation are remembered (up to twice as many for a while).
+// maxAnswers is how many answers to one operation are always remembered. For a while there may be up to twice as many.
 const maxAnswers = 128
 
-// answer is a request that was processed, and what its answer names.
+// answer is a processed request, with what the answer to it names.
 type answer struct {
 	major      string
 	sent, made time.Time
@@ -30,14 +30,15 @@ type answer struct {
 	lost       bool      // the client will never read it
 	bucket     *gate     // the bucket that the answer names; nil: none
 	counters   string    // the counters of that bucket
-	limit      int       // the limit in requests that the answer names; 0: none
+	limit      int       // the limit, in requests, that the answer names; 0: the answer names none
 	unlimited  bool      // a success without limit headers
 	refused    bool      // a 429 of that bucket
-	unnamed    *gate     // the bucket of a 429 that names none
+	unnamed    *gate     // the bucket that refused the request, if the 429 does not name it
 	chance     bool      // chance decided which bucket counted the request
 }
 
-// naming is when the client first read that some counters count an operation, and since when the rule had used them.
+// naming belongs to one name of counters: read is when the client first read that they count the operation, and since
+// is when the rule began to use them.
 type naming struct{ since, read time.Time }
 
 func (w *World) discover(x *exchange) *discovery {
@@ -55,11 +56,11 @@ type reply struct {
 	discovery *discovery // nil: no answer
 	number    int
 	stray     *stray    // nil: the request is no stray
-	counters  string    // the counters that the answer names, if they predict those of the next request
-	settled   time.Time // since when the rule had used its counters
+	counters  string    // the counters that the answer names; "" if they do not tell which counters count the next request
+	settled   time.Time // when the rule began to use these counters
 }
 
-// note records that a request was processed and will be answered.
+// note records a processed request before the answer to it travels back.
 func (d *discovery) note(response *Response, x *exchange) {
 	a := answer{major: x.call.Major, sent: x.call.Request.SentAt, made: x.call.Now, chance: x.unpredictable}
 	response.reply = reply{discovery: d, number: d.first + len(d.answers), stray: x.stray, settled: x.settled}
@@ -85,7 +86,7 @@ func (d *discovery) note(response *Response, x *exchange) {
 	}
 }
 
-// read records that the client has read an answer.
+// read records that the client has read the answer at the given time.
 func (r reply) read(at time.Time) {
 	d := r.discovery
 	if d == nil {
@@ -109,7 +110,7 @@ func (r reply) read(at time.Time) {
 	}
 }
 
-// lose records that the client will never read an answer.
+// lose records that the client will never read the answer.
 func (r reply) lose() {
 	if r.discovery == nil {
 		return
@@ -119,16 +120,16 @@ func (r reply) lose() {
 	}
 }
 
-// knows reports whether answers that the client had read by the time heard named the counters of a request.
+// knows reports whether answers that the client had read by the time heard name the counters that count a request.
 func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	n := d.named[x.counters]
 	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) &&
 		!d.elsewhere(x, heard)
 }
 
-// elsewhere reports whether the latest answer for a request's channel had named another bucket while chance decided
-// between buckets. Even if the roll-out is over, and answers for other channels show that, the client has to assume
-// that this channel still uses the other bucket.
+// elsewhere reports whether the latest answer from a request's channel named another bucket, at a time when chance
+// decided between buckets. The roll-out may be over, and answers from other channels may show that. Still, the client
+// has to assume that this channel uses the other bucket.
 func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	var newest answer
 	for _, a := range d.answers {
@@ -140,20 +141,20 @@ func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	return newest.chance && newest.counters != x.counters
 }
 
-// refused reports whether the client had read a 429 to the same operation by this bucket that did not name the bucket.
-// Such a 429 concerns requests like the refused one, whatever the bucket is.
+// refused reports whether the client had read a 429 to the same operation that came from the bucket by and did not name
+// that bucket. The client knows that such a 429 applies to requests of this operation, even without knowing the bucket.
 func (d *discovery) refused(by *gate, heard time.Time) bool {
 	return slices.ContainsFunc(d.answers, func(a answer) bool {
 		return a.unnamed == by && !a.read.IsZero() && !a.read.After(heard)
 	})
 }
 
-// foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted. By then
-// it had read what was delivered by the time heard.
+// foreseen reports whether the client, when it sent a request, could know in which bucket the request would be counted.
+// It knows the answers that were delivered by the time heard.
 //
-// A client that could not know is still blamed for a request that no bucket allows. That is a second request before the
-// first of all has been answered, or one more than the limit that other answers have named. If all answers were errors
-// without limits, it is a second request in one channel.
+// It also reports true for a request that no bucket allows. Before the first answer, that is a second request. If
+// answers have named limits, it is one request more in a channel than the largest limit. If all answers were errors
+// without limits, it is a second request in flight in one channel.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true
@@ -184,9 +185,10 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	return open > 0
 }
 
-// warned replaces foreseen for a request whose bucket is a matter of chance. It reports whether all buckets that
-// answers to the operation have named, in this channel or others, would have refused the request. It is also true if
-// the answer to the request sent last is a 429 of this bucket.
+// warned replaces foreseen for a request whose bucket is decided by chance. It reports whether each bucket that answers
+// to the operation have named, in this channel or in others, would have refused the request, as far as the client knew.
+// It also reports true if, of the answers that the client had read, the one to the request sent last is a 429 of this
+// bucket.
 func (w *World) warned(x *exchange, heard time.Time) bool {
 	newest, any := answer{}, false
 	open := x.renamed // no answer shows that two hashes belong to one bucket
@@ -199,7 +201,7 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 		case !any || a.sent.After(newest.sent):
 			newest, any = a, true
 		case a.sent.Equal(newest.sent) && a.bucket != newest.bucket:
-			newest.refused = false // it is not known which of the two was sent last
+			newest.refused = false // both were sent at the same time, so neither is the last one
 		}
 	}
 	if !any {

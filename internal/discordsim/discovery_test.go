@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Reading and writing messages share a bucket, and the client does not always know which bucket will count a request.
-// The refusals must get these verdicts.
+// The operations that read and write messages share a bucket, and the client does not always know which bucket will
+// count a request. The refusals must get these verdicts.
 func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	t.Parallel()
 	const path = "/channels/{id}/messages"
@@ -25,7 +25,7 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 		"read": by("GET", "/channels/1/messages"), "write": by("POST", "/channels/1/messages"),
 		"read2": by("GET", "/channels/2/messages"), "write2": by("POST", "/channels/2/messages"),
 	}
-	// Both operations are known in one channel, and writes have filled the bucket of another channel.
+	// The client has used both operations in one channel, and its writes have filled the bucket of another channel.
 	const full = "write@0 read@0 write2@100 write2@200 write2@300 "
 	for _, test := range []struct {
 		name  string
@@ -33,8 +33,8 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 		story story
 		want  string
 	}{
-		{"hashes by channel: no answer shows that reads count there, too", byChannel, full + "read2@400", "unforeseen"},
-		{"hashes by channel: an answer has shown it", byChannel, full + "read2@400 read2@500", "unforeseen told"},
+		{"hashes by channel: no answer shows that it counts reads, too", byChannel, full + "read2@400", "unforeseen"},
+		{"hashes by channel: an answer shows that it does", byChannel, full + "read2@400 read2@500", "unforeseen told"},
 		{"hashes by channel: two requests at the same moment", byChannel,
 			full + "read2@400 read2@401", "unforeseen unforeseen"},
 		{"hashes by channel: more at once than any known channel allows", byChannel,
@@ -61,13 +61,13 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	}
 }
 
-// An answer that was made before a limit changed must not count as showing the change, however late it is read.
+// An answer that was made before a limit changed does not show the change, even if it is read after the change.
 func TestOldAnswersDoNotDescribeANewLimit(t *testing.T) {
 	t.Parallel()
 	changes := []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}
 	w := messages(t, Rule{Quota: Fixed(4, time.Second), Changes: changes})
 	old := w.Handle(at(9800*ms), post)
-	w.Handle(at(10*time.Second), post) // the answer, which would show the change, is never delivered
+	w.Handle(at(10*time.Second), post) // the answer would show the change, but is never delivered
 	w.Deliver(old, at(10_100*ms))
 	refused := w.Handle(at(10_200*ms), post)
 	assert.Equal(t, ClassUser, refused.Class)
@@ -112,7 +112,7 @@ func TestErrorsMayHaveABucketOfTheirOwn(t *testing.T) {
 		want  string
 	}{
 		{"a success had no limit, so the next answer may have none", "good@0 bad@100 bad@200 bad@300", "unforeseen"},
-		{"only errors, which named none remaining", "bad@0 bad@100 bad@200", "told"},
+		{"only errors, and the last one said that nothing remained", "bad@0 bad@100 bad@200", "told"},
 		{"after a 429, without a newer answer", "good@0 bad@100 bad@200 bad@300 bad@400", "unforeseen told"},
 		{"after a 429 and a newer success",
 			"good@0 bad@100 bad@200 bad@300 good@301 bad@401", "unforeseen unforeseen"},

@@ -1,9 +1,9 @@
 // Package discordsim is a fake Discord REST server that judges clients of its rate limits.
 //
 // Its central idea: a limit is enforced at the moment when the server processes a request, after the client has sent
-// the request and before it receives the answer. Only the server knows all three moments. So afterwards it can say
-// which refusals a careful client could have avoided, and how fast an ideal client would have been. The package knows
-// nothing of how a client works and imports nothing of this module.
+// the request and before the client receives the answer. Only the server knows all three moments, so afterwards the
+// server can say which refusals a careful client could have avoided, and how fast an ideal client would have been. The
+// package knows nothing of how a client works.
 //
 //	server, err := discordsim.New(discordsim.Config{
 //		Rules: []discordsim.Rule{{
@@ -19,108 +19,116 @@
 //
 // # Layers
 //
-// A [Counter] counts one limit; there are three kinds, and variants of them. A [World] maps requests to counters,
-// answers them and records what happens; it is pure: time is an argument. A [Server] is a World behind HTTP: real
-// sockets, connections in memory, or a bare round tripper, all of them in real time or in the time of a
-// testing/synctest bubble.
+// A [Counter] counts the requests of one limit. There are three kinds of counters, and variants of them. A [World] maps
+// requests to counters, answers the requests and records what happens. Its methods get the time as an argument. A
+// [Server] is a World behind HTTP: real sockets, connections in memory, or a bare round tripper. The latter two also
+// work in a testing/synctest bubble.
 //
 // # When a refusal is avoidable
 //
-// A request is judged by the answers that had been delivered to the client when it was sent. The first rule that
-// applies decides:
+// A limit of n requests has n places. Each accepted request takes a place until the limit frees that place. A request
+// is judged by the answers that had been delivered to the client when the client sent the request. The first of these
+// rules that applies decides:
 //
-//  1. Avoidable: an answer had said that no place is free until a time that had not been reached. One such answer is a
-//     429 of the same limit; its wait counts from its delivery. If its header and body differ, the shorter time counts,
-//     because the client cannot know which is true. If the 429 names no wait, the wait is a second, or until the reset
-//     that the 429 names if that is sooner. A 429 of a hidden limit concerns only requests like the refused one.
-//     Another such answer has limit headers with r remaining, if the client has sent r other requests into the same
-//     bucket since; the time is then the window's end. Where places become free one by one, headers do not say when the
-//     next place becomes free, and only rule 3 applies. Of several answers the one that the server made last counts. Of
-//     answers about the same moment the one that was read first counts.
-//  2. Excused: the client could not know better. The limit had changed, and no answer made and delivered since had
-//     shown that. Or headers had been falsified within the last period, or with no true answer since (a 429 is
-//     falsified if its header or body names too short a time). Or headers had been withheld from the beginning, or the
-//     answers that had them were never read. Or one answer was never read, and no other had shown how long a place is
-//     taken. Or (scope user) no client could know which bucket would count the request. Or the bucket is a log whose
-//     headers name the next place, and no answer had shown that. A request that was sent later but arrived earlier may
-//     have taken the last place. If such a request has one of these excuses, it is an excuse for the refused request,
-//     too.
-//  3. Avoidable: the limit is full of the client's own requests. For scope user, they occupy all places of the bucket,
-//     so the request would have been refused even without other clients. For the global limit, they do so or exceed the
-//     limit in some one-second interval, whatever the phase of the server's windows. This rule covers a burst on an
-//     unknown bucket: a careful client sends one request first.
-//  4. Unavoidable: everything else, such as the first refusal by a shared limit, a sub-limit or the edge, a limit that
-//     other clients have used up, or a block that was extended by a refusal which the client had not read.
+//  1. Avoidable: an answer had said that no place would be free before a certain time, and that time had not been
+//     reached. One such answer is a 429 of the same limit. The wait that it names counts from its delivery. If header
+//     and body of the 429 differ, the shorter time counts, because the client cannot know which one is true. If the 429
+//     names no wait, the wait is one second, or the time until the reset that the 429 names if that is shorter. A 429
+//     of a hidden limit concerns only requests like the refused one. The other such answer has limit headers that name
+//     r remaining requests, and the client has sent r other requests into the same bucket since. Its time is the end of
+//     the window. Where places become free one by one, headers do not say when the next place becomes free, and only
+//     rule 3 applies. Of several answers, the one that the server made last counts. Of answers that name the same
+//     moment, the one that travelled back fastest counts.
+//  2. Excused: the client could not know better, for one of these reasons. The limit had changed, and no answer made
+//     since the change and delivered in time had shown it. Headers had been falsified within the last period, or no
+//     true answer had followed the falsified ones (a 429 is falsified if its header or body names too short a time).
+//     Headers had been withheld from the beginning, or the answers that had them were never read. One answer was never
+//     read, and no other answer had shown how long a place is taken. For scope user: no client could know which bucket
+//     would count the request. The bucket is a log whose headers name the next place, and no answer had shown that.
+//     Perhaps a request that was sent later arrived earlier and took the last place: an excuse for that request is an
+//     excuse for the refused one, too.
+//  3. Avoidable: the limit is full of the client's own requests. For scope user, they occupy all places of the bucket.
+//     For the global limit, they occupy all places, or exceed the limit in some interval as long as its period,
+//     whatever the phase of the server's windows. This rule covers a burst on an unknown bucket: a careful client sends
+//     one request first.
+//  4. Unavoidable: every other refusal, such as the first refusal by a shared limit, a sub-limit or the edge, a limit
+//     that other clients have used up, or a block that was extended by a refusal which the client had not read.
 //
-// An answer to an accepted request may have nothing remaining and a Reset-After of 0. It is neither true nor falsified:
-// it describes a window that is over, and says nothing about the present one. It is an excuse only until another answer
-// has named the end of a window. After that a refusal is excused only if the client's requests did not fill the bucket
-// within the longest time to a window's end that an answer has named.
+// An answer to an accepted request may say that nothing remains and that the reset is in 0 seconds. Such an answer
+// counts neither as true nor as falsified: it describes a window that is over, and says nothing about the present
+// window. It is an excuse only until another answer has named the end of a window. From then on a refusal is excused
+// only if the client's requests within the longest time to the end of a window, as answers have named it, did not fill
+// the bucket.
 //
-// A leaky bucket whose Remaining is one too high ([Lagging]) has a true Reset-After. One request too many is excused
-// until the client has read such an answer and, before it, another answer with a reset: then the client knows by how
-// much a request moves the reset.
+// In a [Lagging] bucket Remaining is one too high, but Reset-After is true. A client that believes such an answer is
+// excused for one request too many. The excuse ends when the client has read such an answer after another answer with a
+// reset, because two resets show by how much a request moves the reset.
 //
-// A refusal by a limit of errors ([ErrorLimit]) is avoidable if an answer to the same operation had named that limit
-// before, and the time in the latest refusal by that limit is not over. Otherwise it is unavoidable.
+// A refusal by a limit of errors ([ErrorLimit]) is avoidable if two conditions hold: that limit had refused the same
+// operation before, and the wait named by the latest refusal of that limit was not over. Otherwise the refusal is
+// unavoidable.
 //
-// The judge compares headers with the true state, so a [Fault] need not declare that it falsifies them. Headers that
+// The judge compares headers with the true state, so a [Fault] need not declare that it falsifies headers. Headers that
 // allow fewer requests than the true state are no excuse.
 //
 // # Which bucket a request belongs to
 //
 // A client learns from answers which bucket counts a request. A refusal of scope user is excused if the client could
 // not know the bucket: no answer to the same operation had named the bucket's hash since the rule last changed hashes.
-// The refusal is excused even if answers about the bucket had forbidden the request. The client is still blamed for
-// what no bucket allows: a second request before the first of all has been answered, or more requests in one channel at
-// once than the limit that other channels have shown. It is not blamed if its requests fill the bucket only together
-// with requests of another operation that it had reason to expect in another bucket.
+// The refusal is excused even if answers to other operations had shown that this bucket was full. However, the client
+// is blamed for a request that no bucket allows. That is a second request before the first request of the operation has
+// been answered, or more requests in flight in one channel than the limit that answers from other channels have named.
+// The client is not blamed if its requests fill the bucket only together with requests of another operation, and it had
+// reason to expect those in another bucket.
 //
-// Chance may decide between several buckets: during a roll-out, and where errors have a bucket of their own. Then the
-// client is blamed if all buckets that answers had named forbade the request. It is also blamed if the answer to the
-// request that it sent last was a 429 of the bucket that now refuses. After a roll-out a client may rely on the latest
-// answer about a channel until it reads a newer one about the same channel.
+// Chance may decide which bucket counts a request: during a roll-out (a change that reaches one server after the
+// other), and where errors have a bucket of their own. Then the client is blamed if every bucket that answers had named
+// forbade the request. It is also blamed if, of the answers that it had read, the one to the request sent last was a
+// 429 of the bucket that now refuses. After a roll-out the client may rely on the latest answer from a channel until it
+// reads a newer answer from the same channel.
 //
 // # A limit that opens later than announced
 //
-// Headers announce the earliest time at which a bucket with a [Lateness] opens. Nothing announces when the global limit
-// opens: a period after one of the client's own requests counts as its announced opening. Lateness is the cause of a
-// refusal if three conditions hold. The client's own requests fill the limit. The request was sent after the announced
-// opening, or another own request was counted after it while the limit was still late. And a punctual limit would have
-// had room for the request and for all others that were refused at the same opening.
+// Headers announce when a bucket opens. A bucket with a [Lateness] opens later than announced. No header announces when
+// the global limit opens, so the time one period after one of the client's own requests counts as its announced
+// opening. Lateness is the cause of a refusal if three conditions hold. The client's own requests fill the limit. The
+// request was sent after the announced opening, or another own request was counted after that opening while the limit
+// was still late. And a punctual limit would have had room for the request and for all others that were refused at the
+// same opening.
 //
 // If no answer has announced a time longer than the lateness, another client may have taken the place, so the refusal
-// is unavoidable. Otherwise it is excused in two cases:
+// is unavoidable. Otherwise the refusal is excused in two cases:
 //
-//   - No refusal that shows as much lateness of this limit had been delivered when the request was sent. Requests in
-//     flight together are excused together; Report.LateOpenings counts them as one opening. A refusal shows no lateness
-//     if another client may have taken the place, according to all answers that were read. The client does not know how
-//     long the refusal travelled, nor how long the requests travelled whose answers announced the opening. Another
-//     client's place is taken for the longest time that was announced; in a leaky bucket, for that time divided by the
-//     limit.
-//   - The client tried whether the limit opens earlier now, after it had waited long enough: since the last refusal by
-//     lateness own requests were accepted in 2^k periods. k is the number of refused tries since the largest lateness
-//     was shown. A try is one request alone. It may be several requests if, since that refusal, a request had been
-//     accepted after less lateness.
+//   - When the request was sent, no refusal that shows so much lateness of this limit had been delivered. Requests in
+//     flight together are excused together, and Report.LateOpenings counts them as one opening. A refusal shows no
+//     lateness if, according to all answers that the client has read, another client may have taken the place. The
+//     client does not know how long the refusal travelled. It does not know either how long the requests travelled
+//     whose answers announced the opening. Another client's request is assumed to keep its place for the longest time
+//     that was announced or, in a leaky bucket, for that time divided by the limit.
+//   - The client tried whether the limit now opens earlier, and had waited long enough before. Since the last refusal
+//     by lateness, own requests were accepted in at least 2^k periods. k is the number of refused tries since the
+//     largest lateness was shown. A try is a single request. It may be several requests if, since that last refusal, a
+//     request had been accepted after less lateness.
 //
-// Other refusals by lateness are avoidable: the client knew how late the limit opens.
+// Every other refusal by lateness is avoidable, because the client knew how late the limit opens.
 //
 // # A log that names its next place
 //
 // The first answers of a [SlidingNext] log look like those of a fixed window that ends when the first place becomes
-// free. A client that considers all kinds of buckets keeps each place for a period, and is never refused. A client that
-// believes in a fixed window sends a batch at the end of the window, and is refused. That batch is excused up to the
-// limit of a window. The excuse ends when the client has read accepted answers that rule out a fixed window, a log that
-// names its last place, and a leaky bucket. If the network is too slow to show that, several batches may be excused.
+// free. A client that allows for every kind of bucket assumes that each request occupies its place for a whole period.
+// That client is never refused. A client that takes the log for a fixed window sends a batch at the end of the supposed
+// window, and is refused. The refusals of that batch are excused, up to the limit of a window. The excuse ends when the
+// client has read answers to accepted requests that rule out three kinds: a fixed window, a log that names its last
+// place, and a leaky bucket. With a slow network, several batches may be excused.
 //
-// From then on refusals are judged as in any other log, with one exception. Where other clients use the log, perhaps no
-// answer names the whole period. So a request of the client that is older than the longest reset-after that the client
-// has read does not count against the client. A request that is sent before the named time is never excused, because no
-// kind allows it.
+// After that, refusals are judged as in any other log, with one exception. If other clients use the log, perhaps no
+// answer names the whole period. So own requests that are older than the longest Reset-After read so far do not count.
+// A request that is sent before the named time is never excused.
 //
 // # What is not known about Discord
 //
-// The order of the limits, and what a refused request has used up on its way, are not documented. Here the order is:
-// edge, ban for invalid requests, global limit, bucket, then sub-limits and the limit of the resource. A request that
-// an inner limit refuses stays counted in the outer ones, which for sub-limits Discord's staff has confirmed.
+// Discord documents neither the order of the limits, nor which of them count a request that a later limit refuses. Here
+// the order is: edge, ban for invalid requests, global limit, bucket, then sub-limits and the limit of the resource. A
+// request that one limit refuses stays counted in the limits before it. For sub-limits, Discord's staff has confirmed
+// this.
 package discordsim

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Page is the form of an answer that comes from the edge (Cloudflare) and not from Discord's API.
+// Page is the form of an answer by the edge (Cloudflare), which stands in front of Discord's API.
 type Page int
 
 const (
-	// PageHTML is an HTML page with "error 1015".
+	// PageHTML is an HTML page that says "Error 1015".
 	PageHTML Page = iota
 	// PageJSON is a static JSON object with code 0 and no retry_after.
 	PageJSON
 )
 
-// GlobalBlock refuses every request that counts against the global limit, from From until Until, whatever the limit's
-// counter says. It answers with a global 429 that names the time until Until.
+// GlobalBlock refuses every request that counts against the global limit, from From until Until, even if the limit has
+// room. The answer is a global 429 that names the time until Until.
 type GlobalBlock struct {
 	From, Until time.Duration // since the world began
 }
@@ -28,11 +28,11 @@ func (b GlobalBlock) validate() error {
 	return nil
 }
 
-// EdgeBan blocks the client, whatever its address, from From until Until, for all authorizations and for interactions.
+// EdgeBan blocks all addresses from From until Until, for every authorization and for interactions, too.
 type EdgeBan struct {
 	From, Until time.Duration // since the world began
 	Page        Page
-	// Silent answers have no Retry-After.
+	// Silent says that the answers have no Retry-After.
 	Silent bool
 }
 
@@ -43,9 +43,9 @@ func (b EdgeBan) validate() error {
 	return nil
 }
 
-// EdgeLimit is a limit that the edge enforces for one rule and one address, in addition to Discord's limits. An address
-// that exceeds it is blocked from this rule's operations for Ban. Such a limit was observed for invites (some 250 in 10
-// minutes, a ban of up to 24 hours).
+// EdgeLimit is a limit that the edge enforces for one rule and one address, in addition to Discord's limits. If an
+// address exceeds it, this rule's operations are blocked for the address for the duration Ban. Such a limit was
+// observed for invites (some 250 requests in 10 minutes, and a ban of up to 24 hours).
 type EdgeLimit struct {
 	Quota  Quota
 	Ban    time.Duration
@@ -53,11 +53,12 @@ type EdgeLimit struct {
 	Silent bool
 }
 
-// InvalidLimit bans an address that gets too many invalid responses: 401, 403, and 429 without the scope "shared". The
-// zero value is Discord's documented limit, 10 000 in 10 minutes, with a ban of one hour as reported by client authors.
+// InvalidLimit bans an address that causes too many invalid responses: 401, 403, and 429 without the scope "shared".
+// The zero value is Discord's documented limit of 10 000 in 10 minutes. The ban then lasts one hour, as client authors
+// have reported.
 type InvalidLimit struct {
-	Limit  int           // responses; 0: 10 000; below 0: never
-	Period time.Duration // 0: 10 minutes, counted in fixed windows from the first invalid request
+	Limit  int           // number of responses; 0: 10 000; negative: no ban
+	Period time.Duration // 0: 10 minutes, counted in fixed windows, each of which begins with an invalid response
 	Ban    time.Duration // 0: one hour
 }
 

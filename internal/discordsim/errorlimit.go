@@ -2,7 +2,8 @@ package discordsim
 
 import "net/http"
 
-// errorGate returns the gate that counts the errors of a request's address, nil if no limit of errors applies.
+// errorGate returns the gate that counts the errors of a request's address. It returns nil if the rule has no limit of
+// errors.
 func (w *World) errorGate(x *exchange) *gate {
 	limit := x.rule.Errors
 	if limit == nil {
@@ -11,7 +12,8 @@ func (w *World) errorGate(x *exchange) *gate {
 	return w.gate(gateKey{class: ClassUser, name: limit.Name, major: x.call.Request.Address}, limit.Quota)
 }
 
-// errorsRefuse refuses a request if its address has too many errors. If the quota extends, the refusal counts, too.
+// errorsRefuse refuses a request if its address has too many errors. With an Extending quota, the refusal prolongs the
+// block.
 func (w *World) errorsRefuse(x *exchange) bool {
 	g := w.errorGate(x)
 	if g == nil || g.counter.State(x.call.Now).Remaining > 0 {
@@ -29,9 +31,9 @@ func (w *World) countError(x *exchange, response *Response) {
 	}
 }
 
-// judgeErrors judges a refusal because of errors. Once an operation was refused, the client knows that it is refused
-// until the time in the latest refusal by that limit is over. Nothing shows beforehand which routes have the limit, nor
-// how many errors it allows.
+// judgeErrors judges a refusal by a limit of errors. After one such refusal of an operation, the client knows that the
+// operation is refused until the wait named by the limit's latest refusal is over. Before that, no answer shows which
+// routes have the limit, nor how many errors the limit allows.
 func (w *World) judgeErrors(x *exchange, q question) (Verdict, string) {
 	g := x.refusal.gate
 	if g.forbade(q) && x.discovery.refused(g, q.heard) {

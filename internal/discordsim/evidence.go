@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// evidence records what the accepted answers of a [SlidingNext] log have shown about its kind. Until they rule out the
-// other kinds, a careful client may take the log for a fixed window, whose answers look the same. Then it sends a whole
-// batch when the window is over.
+// evidence records what the answers to accepted requests have shown about the kind of a [SlidingNext] log. Until these
+// answers rule out the other kinds, a careful client may take the log for a fixed window, because the answers of both
+// look the same. Such a client sends a whole batch when the supposed window is over.
 type evidence struct {
-	readings []reading // the latest
-	// When the client first knew that the bucket is not a fixed window, not a log that names its last place, and not a
-	// leaky bucket. Zero: it does not know yet.
+	readings []reading // the latest ones
+	// fixed, last and leaky are the times at which the client first knew that the bucket is not a fixed window, not a log
+	// that names its last place, and not a leaky bucket. Zero: the client does not know that yet.
 	fixed, last, leaky time.Time
 	longest            reading     // the reading with the longest reset-after
 	tries              []time.Time // when the latest refused requests were sent
 }
 
-// reading is what the client knows of one accepted answer.
+// reading is what the client knows from one answer to an accepted request.
 type reading struct {
 	sent, read time.Time
 	after      time.Duration // reset-after
-	spent      int           // requests that were counted by then
+	spent      int           // number of taken places that the answer names
 }
 
 // The reset that a reading names lies between earliest and latest.
 func (r reading) earliest() time.Time { return r.sent.Add(r.after - time.Millisecond) }
 func (r reading) latest() time.Time   { return r.read.Add(r.after + time.Millisecond) }
 
-// denies reports whether no leaky bucket can have given both answers: a leaky bucket that has counted more requests is
-// empty later.
+// denies reports whether no leaky bucket can have given both answers. In a leaky bucket, more taken places mean a
+// longer reset-after.
 func (r reading) denies(other reading) bool {
 	return r.spent > other.spent && r.after < other.after-rounding || r.spent > other.spent+1 && r.after <= other.after
 }
 
 const (
-	// rounding bounds the error in the difference of two times in headers, each of which is rounded.
+	// rounding is the largest error in the difference between two times in headers, because each of them is rounded.
 	rounding    = 2 * time.Millisecond
 	maxReadings = 64
 	maxTries    = 1024
@@ -53,13 +53,13 @@ func (e *evidence) learn(r reading) {
 		if second.earliest().Before(first.earliest()) {
 			first, second = second, first
 		}
-		// Two fixed windows would end at least a period apart.
+		// Two different fixed windows end at least one period apart.
 		span := second.latest().Sub(first.earliest())
 		if second.earliest().After(first.latest()) && span < e.longest.after-time.Millisecond {
 			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read))
 		}
 		if (r.after - other.after).Abs() > rounding {
-			e.last = earliest(e.last, latest(r.read, other.read)) // a log that names its last place names the period each time
+			e.last = earliest(e.last, latest(r.read, other.read)) // the last place always names the whole period
 		}
 		if r.denies(other) || other.denies(r) {
 			e.leaky = earliest(e.leaky, latest(r.read, other.read))
@@ -89,8 +89,8 @@ func (e *evidence) told(sent time.Time) bool {
 	return true
 }
 
-// over returns, for a client that believes in fixed windows, the end of the latest window that ended before sent; zero:
-// none did.
+// over returns the end of the latest window that ended by sent, in the view of a client that believes in fixed windows.
+// Zero: no window has ended.
 func (e *evidence) over(sent time.Time) (over time.Time) {
 	for _, r := range e.readings {
 		if end := r.read.Add(r.after); !r.read.After(sent) && !end.After(sent) {
@@ -100,8 +100,9 @@ func (e *evidence) over(sent time.Time) (over time.Time) {
 	return over
 }
 
-// believes reports whether a client that took the log for a fixed window had reason to send a request: the window that
-// answers had described was over, and since then the client had sent no more than the limit.
+// believes reports whether a client that took the log for a fixed window had reason to send a request. This is so if
+// the window described by earlier answers was over, and since its end the client had sent no more requests than the
+// limit, including this one.
 func (k *knowledge) believes(sent time.Time, limit int) bool {
 	e := k.evidence
 	if e == nil || e.told(sent) {
@@ -111,7 +112,7 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	if over.IsZero() {
 		return false
 	}
-	for _, f := range k.facts { // such a client believes that a window begins when a 429's wait is over
+	for _, f := range k.facts { // such a client believes that a new window begins when the wait of a 429 is over
 		if f.at.Before(sent) && !f.until.After(sent) {
 			over = latest(over, f.until)
 		}
@@ -128,12 +129,13 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	for _, at := range e.tries {
 		count(at)
 	}
-	return batch <= limit // including this request
+	return batch <= limit
 }
 
-// hurries reports whether a client had reason to send a request that is refused now, because it knows no period longer
-// than the longest reset-after it has read, and its requests within that time do not fill the bucket. That time is
-// shorter than the period if other clients come first in a [SlidingNext] log, or if first answers are stale.
+// hurries reports whether a client had reason to send a request that is refused now. This is so if the longest
+// reset-after that the client has read is shorter than the period, and the client's requests within that time do not
+// fill the bucket. The longest reset-after can be that short if other clients use a [SlidingNext] log first, or if the
+// first answers of windows are stale.
 func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
 	longest := k.longest
 	switch {
@@ -155,7 +157,7 @@ func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
 }
 
 // believesLag reports whether a client had reason to believe the Remaining of a leaky bucket that lags: it had read
-// such an answer, but none yet that shows by how much a request moves the reset.
+// such an answer, but not yet one that shows by how much each request moves the reset.
 func (k *knowledge) believesLag(sent time.Time) bool {
 	return !k.lagging.IsZero() && !k.lagging.After(sent) && (k.lagTold.IsZero() || k.lagTold.After(sent))
 }

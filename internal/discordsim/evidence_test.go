@@ -34,12 +34,13 @@ func TestHeadersMayNameTheNextPlace(t *testing.T) {
 	}
 }
 
-// drawWay draws the time that a request or an answer travels. It is never 0: events at the same moment have no order.
+// drawWay draws how long a request or an answer travels. The result is never 0, because events at the same moment would
+// have no order.
 func drawWay(t *rapid.T) time.Duration {
 	return time.Duration(rapid.IntRange(1, 200_000).Draw(t, "way")) * time.Microsecond
 }
 
-// The answers of a counter must never rule out its own kind, even if other clients use it.
+// The answers of a counter must never rule out the counter's own kind, even if other clients use the counter, too.
 func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -72,8 +73,8 @@ func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	})
 }
 
-// A client takes a sliding log for a fixed window until answers have shown that it is not one. From then on it keeps
-// each place for a period. This client must never be blamed.
+// A client takes a sliding log for a fixed window until answers have shown that it is not one. From then on, the client
+// counts each request for a whole period. This client must never be blamed.
 func TestWhoeverBelievesInWindowsUntilToldOtherwiseIsNotToBlame(t *testing.T) {
 	t.Parallel()
 	refused := 0
@@ -92,10 +93,10 @@ func TestWhoeverBelievesInWindowsUntilToldOtherwiseIsNotToBlame(t *testing.T) {
 		require.Zero(t, world.Report().Avoidable.Total(), "%+v", world.Refusals())
 		refused += world.Report().Refused.Total()
 	})
-	require.NotZero(t, refused, "the test needs some refusals")
+	require.NotZero(t, refused, "the test needs refusals to judge")
 }
 
-// windowBeliever is a client that sends batches. It waits for the answers of one batch before it sends the next.
+// windowBeliever is a client that sends batches. It waits for all answers to one batch before it sends the next batch.
 type windowBeliever struct {
 	t      *rapid.T
 	world  *World
@@ -107,7 +108,7 @@ type windowBeliever struct {
 	over       time.Time   // end of that window
 	places     []time.Time // when the answers to accepted requests were read
 	hold       time.Time   // end of the wait after a 429
-	oneAtATime bool        // after a 429, in the next batch
+	oneAtATime bool        // whether the next batch is a single request, because of a 429
 }
 
 // room waits until at least one request may be sent, and returns how many to send.

@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A client sends seven messages to a bucket of five, one after the other, and does not heed the answers.
+// A client sends seven messages, one after the other, to a bucket with a limit of five. It ignores the answers.
 func Example() {
 	server, err := discordsim.New(discordsim.Config{
 		Rules: []discordsim.Rule{{
@@ -48,7 +48,7 @@ func ExampleCertain() {
 	// Output: 3m19.1s 3m39s
 }
 
-// A World without a server: the example decides when requests are processed and answered.
+// This example uses a World without a server, so the example itself decides when requests are processed and answered.
 func ExampleWorld() {
 	start := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 	world, err := discordsim.NewWorld(start, discordsim.Config{

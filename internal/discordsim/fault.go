@@ -16,61 +16,62 @@ type Connection int
 const (
 	// ConnectionKept leaves the connection as it is.
 	ConnectionKept Connection = iota
-	// ConnectionLostBefore breaks before the request is processed: it is not counted anywhere.
+	// ConnectionLostBefore: the connection breaks before the request is processed. No limit counts the request.
 	ConnectionLostBefore
-	// ConnectionLostAfter breaks after the request was processed and counted: only the answer is missing.
+	// ConnectionLostAfter: the connection breaks after the request was processed and counted. Only the answer is missing.
 	ConnectionLostAfter
 )
 
-// Stall says how much of a body is sent.
+// Stall says how much of an answer's body is sent.
 type Stall int
 
 const (
 	// StallNone sends the whole body.
 	StallNone Stall = iota
-	// StallAtOnce sends the headers and nothing else until the client gives up.
+	// StallAtOnce sends the headers and nothing of the body. The answer does not end until the client gives up.
 	StallAtOnce
-	// StallHalfway sends half of the body and nothing else until the client gives up.
+	// StallHalfway sends the headers and half of the body. The answer does not end until the client gives up.
 	StallHalfway
 )
 
-// Fault makes some requests fail, or changes their answers. It applies to a request if all conditions that are set hold
-// for that request.
+// Fault makes some requests fail, or changes the answers to them. It applies to a request if every condition that is
+// set holds for the request. Without conditions, it applies to all requests.
 type Fault struct {
 	// Also lets later faults apply to the same request, too. If two faults contradict each other, the earlier one
 	// decides.
 	Also bool
 
-	Every       int             // every n-th request
-	Nth         []int           // these requests, counted from 1
-	Probability float64         // by chance, from the seed of the Config
+	Every       int             // applies to every n-th request
+	Nth         []int           // applies to the requests with these numbers, which begin with 1
+	Probability float64         // applies by chance; the seed of the Config decides
 	When        func(Call) bool // any other condition
-	From, Until time.Duration   // since the world began; Until 0: for ever
+	From, Until time.Duration   // applies between these times since the world began; Until 0: without an end
 
-	// Status replaces the status of the answer to a request that the limits accept. An answer with a status of 500 or
-	// more has no limit headers.
+	// Status replaces the status of the answer if the limits accept the request. If it is 500 or higher, the answer has no
+	// limit headers.
 	Status int
-	// Body replaces that answer's body.
+	// Body replaces the body of the answer if the limits accept the request.
 	Body string
-	// Uncounted requests take no place in their bucket, and are not refused by it.
+	// Uncounted says that the request takes no place in its bucket, and that the bucket does not refuse it.
 	Uncounted bool
 
-	// Handle changes the answer to a request that the limits accept, after its processing and before it travels back.
-	// Handle is called without a lock, with the request's Value, and may take time. Limit headers are already set.
+	// Handle may change the answer if the limits accept the request. It is called after the request was processed and
+	// before the answer travels back. It is called without a lock, with the request's Value, and may take time. Limit
+	// headers are already set.
 	Handle func(value any, response *Response)
-	// Refuse refuses the request, and all requests that such a 429 concerns until its time is over.
+	// Refuse refuses the request and, until Refuse.Wait is over, all other requests to which a 429 of that class applies.
 	Refuse *Refusal
 
-	// Drop removes headers, and Set replaces them, also in a 429. The case of names does not matter.
+	// Drop removes headers, and Set replaces them. Both apply to 429s, too. The case of the names does not matter.
 	Drop []string
 	Set  map[string]string
-	// State changes what the limit headers say.
+	// State changes what the limit headers say: it gets the true state and returns the state to announce.
 	State func(State) State
-	// Edit may change anything in the finished answer.
+	// Edit may change anything in the complete answer.
 	Edit func(Call, *Response)
 
 	Connection Connection
-	Delay      time.Duration // before the answer, on top of the latency
+	Delay      time.Duration // before the answer travels back, in addition to the latency
 	BodyDelay  time.Duration // between the headers and the body
 	Stall      Stall
 }
@@ -81,7 +82,7 @@ var limitHeaders = []string{headerLimit, headerRemaining, headerReset, headerRes
 // NoHeaders drops every limit header.
 func NoHeaders() Fault { return Fault{Drop: limitHeaders} }
 
-// Garbage puts a text, such as "NaN", "", "-1" or "1e400", into every numeric header that an answer has.
+// Garbage replaces the value of every numeric header that an answer has with a text such as "NaN", "", "-1" or "1e400".
 func Garbage(text string) Fault {
 	return Fault{Edit: func(_ Call, response *Response) {
 		for _, name := range []string{headerLimit, headerRemaining, headerReset, headerResetAfter, headerRetryAfter} {
@@ -92,8 +93,9 @@ func Garbage(text string) Fault {
 	}}
 }
 
-// StaleFirst makes the first answer of a fixed window describe the previous window, with nothing remaining and a reset
-// after 0 seconds. Later answers show the true state. Other faults can apply to the same request, too.
+// StaleFirst makes the first answer of each fixed window describe the previous window: nothing remains, and the reset
+// is in 0 seconds. The other answers of the window show the true state. Other faults can apply to the same request,
+// too.
 func StaleFirst() Fault {
 	return Fault{Also: true, Edit: func(call Call, response *Response) {
 		limit, _ := readNumber(response.Header.Get(headerLimit))
@@ -107,12 +109,12 @@ func StaleFirst() Fault {
 	}}
 }
 
-// ResetAlone leaves Reset-After out, as old and compatible servers do: a client has to compare Reset with Date. Other
-// faults can apply to the same request, too.
+// ResetAlone leaves Reset-After out, as old servers and compatible servers do. A client then has to compare Reset with
+// Date. Other faults can apply to the same request, too.
 func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
 
-// WholeReset is ResetAlone with Reset in whole seconds. If raised is true, Reset is rounded up, otherwise down, which
-// is too early.
+// WholeReset is like ResetAlone, but Reset has whole seconds. It is rounded up if raised is true. Otherwise it is
+// rounded down, and so is too early.
 func WholeReset(raised bool) Fault {
 	f := ResetAlone()
 	f.Edit = func(_ Call, response *Response) {
@@ -128,7 +130,7 @@ func WholeReset(raised bool) Fault {
 	return f
 }
 
-// SetFaults replaces Config.Faults. It panics if one of them is not valid.
+// SetFaults replaces Config.Faults. It panics if one of the new faults is not valid.
 func (w *World) SetFaults(faults []Fault) {
 	for i := range faults {
 		if err := faults[i].validate(); err != nil {
@@ -138,7 +140,8 @@ func (w *World) SetFaults(faults []Fault) {
 	w.config.Faults = faults
 }
 
-// applies reports whether the fault applies to the n-th request. It draws from rng only if all other conditions hold.
+// applies reports whether the fault applies to a request. It draws from rng only if all conditions except Probability
+// hold.
 func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	switch {
 	case call.Elapsed < f.From || f.Until > 0 && call.Elapsed >= f.Until,
@@ -151,10 +154,10 @@ func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	return true
 }
 
-// appliedFaults are the faults that apply to one request. Earlier ones have precedence.
+// appliedFaults are the faults that apply to one request. If two contradict each other, the earlier one decides.
 type appliedFaults []*Fault
 
-// answer returns the status and the body of an accepted request; zero values leave those of the rule.
+// answer returns the status and the body of an accepted request; a zero value leaves the rule's value.
 func (s appliedFaults) answer() (status int, body string) {
 	for _, f := range s {
 		status, body = cmp.Or(status, f.Status), cmp.Or(body, f.Body)
@@ -182,7 +185,7 @@ func (s appliedFaults) connection() (c Connection) {
 	return c
 }
 
-// state returns the state that the limit headers name, given the true state.
+// state returns the state that the limit headers announce, given the true state.
 func (s appliedFaults) state(state State) State {
 	for _, f := range slices.Backward(s) {
 		if f.State != nil {
@@ -192,7 +195,7 @@ func (s appliedFaults) state(state State) State {
 	return state
 }
 
-// spoil applies all faults to a finished answer.
+// spoil applies all faults to a complete answer.
 func (s appliedFaults) spoil(call Call, response *Response) {
 	for _, f := range slices.Backward(s) {
 		f.spoil(call, response)

@@ -4,16 +4,16 @@ import "time"
 
 // fixedWindow counts the requests of one window and forgets them together at its end.
 //
-// A window is closed (end is zero and nothing is counted; an aligned quota never is in this state), or it is open until
-// end plus its lateness. The first request opens the window. The first access at or after the close closes the window.
-// A window contains its beginning but not its close. A refusal may extend a window beyond its period.
+// A window is open until end plus its lateness, or it is closed: end is zero, and nothing is counted. The first request
+// opens a closed window. The first call at or after its closing time closes the window; aligned windows then open again
+// at once. A window includes its beginning but not its closing time. A refusal may extend a window beyond its period.
 type fixedWindow struct {
 	quota     Quota
 	draws     draws
 	end       time.Time     // as announced
-	late      time.Duration // how much later than announced it closes
+	late      time.Duration // how much later than announced the window closes
 	before    time.Time     // the announced end of the previous window; zero: there was none
-	extended  time.Duration // by how much refusals have moved the end
+	extended  time.Duration // by how much refusals have postponed the end
 	used, own int
 }
 

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// ForeignUse is another client of the same limits: another process with the same token, or another application that
-// meets the same shared limit. Its requests are not judged. Requests without an Address come from an address of their
-// own, "elsewhere".
+// ForeignUse is another client of the same limits: another process with the same token, or another application under
+// the same shared limit. Its requests are not judged. If Request has no Address, the requests come from the address
+// "elsewhere".
 type ForeignUse struct {
 	Request Request
-	// Count is how many requests there are at each moment; 0: one.
+	// Count is how many requests are sent at each moment; 0 means one.
 	Count int
-	// At lists moments since the world began.
+	// At lists moments at which requests are sent, as times since the world began.
 	At []time.Duration
-	// Every is the interval at which the requests repeat, from From until before Until (0: for ever).
+	// Every, if not 0, is the interval at which requests are sent, from From on until before Until (0: for ever).
 	Every       time.Duration
 	From, Until time.Duration
 }
@@ -37,14 +37,14 @@ func (f ForeignUse) validate() error {
 type consumer struct {
 	ForeignUse
 	at   []time.Duration // remaining moments of At, in order
-	beat time.Duration   // the next moment of Every
+	beat time.Duration   // the next moment that Every gives
 }
 
 func newConsumer(use ForeignUse) *consumer {
 	return &consumer{ForeignUse: use, at: slices.Sorted(slices.Values(use.At)), beat: use.From}
 }
 
-// next returns the moment of the next requests; ok is false if none are left.
+// next returns the moment of the next requests; ok is false if there are no more.
 func (c *consumer) next() (moment time.Duration, ok bool) {
 	if c.Every > 0 && (c.Until == 0 || c.beat < c.Until) {
 		moment, ok = c.beat, true
@@ -64,7 +64,7 @@ func (c *consumer) consumed(moment time.Duration) {
 	c.beat += c.Every
 }
 
-// runForeign makes all foreign requests that are due, in the order of time.
+// runForeign sends all foreign requests that are due, in order of time.
 func (w *World) runForeign(now time.Time) {
 	for {
 		var first *consumer
@@ -82,7 +82,7 @@ func (w *World) runForeign(now time.Time) {
 	}
 }
 
-// Consume makes n foreign requests at once and returns how many were accepted.
+// Consume sends n foreign requests at the same moment and returns how many were accepted.
 func (w *World) Consume(now time.Time, request Request, n int) int {
 	return w.consume(w.advance(now), request, n)
 }

@@ -72,8 +72,8 @@ func TestWhatARefusalByAHiddenLimitTells(t *testing.T) {
 		{"shared: another operation", shared, "put@200", "others"},
 		{"shared: another channel", shared, "another@200", "others"},
 		{"no time: within a second", silent, "edit@1199", "told"},
-		{"no time except the bucket's: before it", behind, "edit@599", "told"},
-		{"no time except the bucket's: after it", behind, "edit@600", "others"},
+		{"no time except the bucket's reset: before it", behind, "edit@599", "told"},
+		{"no time except the bucket's reset: after it", behind, "edit@600", "others"},
 		{"no time: after a second", silent, "edit@1200", "others"},
 	} {
 		test.rule.Path, test.rule.Hash = "/channels/{id}", "h"

@@ -5,11 +5,11 @@ import (
 	"net/http"
 )
 
-// Hosts is a transport that reaches several servers by their host names (without a port): Discord and, for example,
-// servers of attachments or redirects. "" stands for all hosts that are not listed.
+// Hosts is a transport that reaches several servers: Discord and, for example, servers of attachments or targets of
+// redirects. The keys are host names without a port. The key "" stands for all hosts that are not listed.
 type Hosts map[string]http.RoundTripper
 
-// RoundTrip sends a request to the server of its host.
+// RoundTrip sends a request to the server for the host in the request's URL.
 func (h Hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	server := h[r.URL.Hostname()]
 	if server == nil {

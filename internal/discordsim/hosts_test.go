@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One client follows a redirect from Discord to another server. Each server must get its own request.
+// A client follows a redirect from Discord to another server. Each of the two servers must get one request.
 func TestOneClientReachesSeveralHosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

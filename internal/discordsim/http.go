@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// SequenceHeader carries a request's number, from 1 on, in the order that the client intends. Tally.Inversions uses it.
+// SequenceHeader names the header with a request's number. Numbers begin with 1 and follow the order that the client
+// intends. Tally.Inversions uses them.
 const SequenceHeader = "X-Sequence"
 
-// maxBody is how many bytes of a body hooks and sub-limits can see; the rest is read and dropped.
+// maxBody is how many bytes of a body hooks and sub-limits can see. The other bytes are read and dropped.
 const maxBody = 1 << 20
 
 // ServeHTTP handles a request with any method and path.
@@ -40,7 +41,7 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 	writer.WriteHeader(response.Status)
 	body, all := response.coming()
 	if response.BodyDelay > 0 || !all {
-		_ = http.NewResponseController(writer).Flush() // a writer that cannot flush only delays the headers
+		_ = http.NewResponseController(writer).Flush() // if the writer cannot flush, the headers just come later
 		if s.wait(r.Context(), response.BodyDelay) != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -53,8 +54,8 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// RoundTripper returns a transport that calls the server without a connection. It costs far less than HTTP, and has the
-// same latency, cancellation, and bodies that have to be read and closed. It works for any host.
+// RoundTripper returns a transport that calls the server without a connection. It costs far less time than HTTP does.
+// Latency and cancellation work as with HTTP, and bodies must be read and closed. The transport accepts any host.
 func (s *Server) RoundTripper() http.RoundTripper { return roundTripper{s} }
 
 type roundTripper struct{ server *Server }
@@ -80,7 +81,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.response(r, response), nil
 }
 
-// upload reads a request's body. The end of the context ends the read, as closing a connection would.
+// upload reads a request's body. When the context ends, reading ends, too, as if the connection had been closed.
 func (t roundTripper) upload(ctx context.Context, body io.ReadCloser) ([]byte, error) {
 	if body == nil || body == http.NoBody {
 		return nil, ctx.Err()
@@ -119,14 +120,15 @@ func (t roundTripper) response(r *http.Request, response *Response) *http.Respon
 	return answer
 }
 
-// slowBody can be read from ready on, perhaps not to its end. Close ends a Read that waits.
+// slowBody is a body that can be read from the time ready on. If all is false, it never ends. Close ends a Read that is
+// waiting.
 type slowBody struct {
 	server  *Server
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ready   time.Time
 	content *bytes.Reader
-	all     bool // false: after content, reads wait until the client closes the body
+	all     bool // false: after content, a Read waits until the client closes the body
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
@@ -175,7 +177,7 @@ func (s *Server) newRequest(r *http.Request, body []byte) Request {
 	}
 }
 
-// fields returns the names of the top-level members of a JSON object, nil if the text is not a JSON object.
+// fields returns the names of the top-level members of a JSON object. It returns nil if body is not a JSON object.
 func fields(body []byte) []string {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 || body[0] != '{' {

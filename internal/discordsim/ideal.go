@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Work is a number of requests for one bucket. Two routes that share a bucket are one Work.
+// Work is a number of requests for one bucket. The requests of routes that share a bucket belong to one Work.
 type Work struct {
 	Quota Quota // zero: unlimited
 	Count int   // requests
-	// All requests arrive at the client at the start, or one after each Every, or at the times of Offered (in order;
-	// Count is then its length).
+	// By default all requests arrive at the client at the start. With Every, one request arrives at the start and then one
+	// after each interval. Offered lists the arrival times instead, in order; then Count is ignored.
 	Every   time.Duration
 	Offered []time.Duration
-	// Route is a route that the client has to discover first: the first request of a route is sent alone, and the
-	// others wait for its answer. "": the bucket is known from the beginning. Only Certain uses Route.
+	// Route names a route that the client has to discover first: the first request of the route is sent alone, and the
+	// others wait for the answer to it. "": the bucket is known from the beginning. Only Certain uses Route.
 	Route string
-	// Major is the major parameter of the bucket. Only the random part of its lateness depends on it.
+	// Major is the major parameter of the bucket. It decides only the random part of the bucket's lateness.
 	Major string
 	// Exempt requests do not count against the global limit.
 	Exempt bool
@@ -25,15 +25,15 @@ type Work struct {
 
 // Conditions apply to all work.
 type Conditions struct {
-	// RoundTrip is the smallest round trip, half of it in each direction; see [Latency.Smallest].
+	// RoundTrip is the time of the fastest round trip, half of it in each direction; see [Latency.Smallest].
 	RoundTrip time.Duration
-	// Global is that of the Config: zero is Discord's limit, Unlimited() is none.
+	// Global is the global limit, as in a Config: zero is Discord's limit, and Unlimited() is no limit.
 	Global Quota
-	// Seed is that of the Config: ideal clients know how late each place becomes free.
+	// Seed is the seed of the Config. From it, ideal clients know how late each place becomes free.
 	Seed uint64
 }
 
-// Plan is what an ideal client does. Times count from the start.
+// Plan says when an ideal client sends its requests. Times count from the start.
 type Plan struct {
 	Sent [][]time.Duration // when the client sends each request of each Work
 	// Makespan is when the client has received the last answer.
@@ -43,29 +43,30 @@ type Plan struct {
 }
 
 // Omniscient returns the plan of a client that knows the server's state: every request is processed at the earliest
-// moment, after its arrival at the client, at which the bucket and the global limit accept it. If several requests
-// could be sent at the same moment, the one whose bucket still needs the most time is sent first. Aligned windows are
-// assumed to begin with the work.
+// moment at which its bucket and the global limit accept it, given when it arrives at the client. If several requests
+// could be sent at the same moment, the one whose bucket needs the most time for its remaining requests is sent first.
+// The plan assumes that an aligned window without a phase begins at the start.
 //
-// The plan is greedy. If all requests arrive at the start, no faster plan is known. If they arrive one by one, a plan
-// that saves a place for a later request, or opens a window later on purpose, can be a little faster. So a lucky client
+// The plan is greedy. If all requests arrive at the start, no faster plan is known. If they arrive one by one, another
+// plan can be a little faster: it saves a place for a later request, or delays a window on purpose. So a lucky client
 // may be slightly faster than this plan.
 func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, false)
 }
 
 // Certain returns the plan of a client that never risks a refusal: a place counts as occupied until the server has
-// certainly freed it. The client learns that half a round trip late, and its next request arrives half a round trip
-// later. So each use of a place costs its time and one smallest round trip: a saturated fixed window takes period +
-// RoundTrip, and so does each place of a sliding log. A leaky bucket loses the round trip only when it has been empty.
-// A route that has to be discovered costs the round trip of one probe. The global limit costs no round trip: its
-// windows cannot be seen, so requests are paced by the times of sending, which is safe for every phase of the windows.
+// certainly freed it. The client is certain half a round trip after that moment, and its next request needs another
+// half to arrive. So each use of a place costs one RoundTrip in addition: a saturated fixed window takes period +
+// RoundTrip, and so does each place of a sliding log. A leaky bucket loses a round trip only when it was empty before.
+// A route that has to be discovered costs the round trip of one probe (the request that is sent alone). The global
+// limit costs no round trip: the client keeps the limit in every interval of a period by its times of sending, which is
+// safe for every phase of the windows.
 func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }
 
-// plan makes the requests one after the other: each time, the lane that can send first sends its next request. Its cost
-// grows with the number of requests times that of works.
+// plan sends the requests one after the other: in each step, the lane (a Work in progress) that can send first sends
+// its next request. The cost grows with the number of requests times the number of Works.
 func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	if conditions.RoundTrip < 0 {
 		return Plan{}, fmt.Errorf("%w: negative round trip", ErrConfig)
@@ -115,7 +116,7 @@ func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	return result, nil
 }
 
-// choose returns the lane that can send first, and when.
+// choose returns the lane that can send first, and the time at which it can send.
 func choose(
 	lanes []*lane, everyone *places, known map[string]time.Duration, certain bool,
 ) (best *lane, at time.Duration) {
@@ -162,7 +163,7 @@ func newLanes(work []Work, seed uint64, in, lag time.Duration) (lanes []*lane, t
 
 func (l *lane) left() int { return l.work.Count - len(l.sent) }
 
-// arrival returns when the next request arrives at the client.
+// arrival returns when the lane's next request arrives at the client.
 func (l *lane) arrival() time.Duration {
 	if len(l.work.Offered) > 0 {
 		return l.work.Offered[len(l.sent)]
@@ -170,7 +171,7 @@ func (l *lane) arrival() time.Duration {
 	return time.Duration(len(l.sent)) * l.work.Every
 }
 
-// need estimates how long the bucket takes for the rest of the work.
+// need estimates how long the bucket takes for the remaining requests.
 func (l *lane) need() time.Duration {
 	if !l.work.Quota.limited() {
 		return 0
@@ -178,17 +179,17 @@ func (l *lane) need() time.Duration {
 	return time.Duration(float64(l.left()) / float64(l.work.Quota.Limit) * float64(l.work.Quota.Period))
 }
 
-// places models a quota at the client, in times of sending. Each request occupies one of quota.Limit places. Places
-// become free in the order in which they were taken, so request k may be sent when the place of request k-quota.Limit
-// is free.
+// places models a quota as the client sees it. All times are times of sending. Each request occupies one of quota.Limit
+// places. Places become free in the order in which they were taken, so request k may be sent when the place of request
+// k-quota.Limit is free.
 type places struct {
 	quota Quota
 	draws draws
-	in    time.Duration // from the client to the server
-	lag   time.Duration // how long after the server has freed a place the client is certain of it
+	in    time.Duration // travel time from the client to the server
+	lag   time.Duration // how long after a place became free the client is certain of that
 
 	last    time.Duration
-	returns []time.Duration // ring: when the places of the latest quota.Limit requests become free
+	returns []time.Duration // a ring buffer: when the places of the latest quota.Limit requests become free
 	taken   int
 	window  time.Duration // when the open window of a fixed quota closes, as a time of sending
 	empty   time.Duration // when a leaky bucket is announced to be empty
@@ -202,7 +203,7 @@ func (p *places) next() time.Duration {
 	return max(p.last, p.returns[p.taken%p.quota.Limit])
 }
 
-// take sends a request. at must not be before next or before an earlier request.
+// take sends a request at the time at, which must not be before next() or before an earlier request.
 func (p *places) take(at time.Duration) {
 	p.last = at
 	if !p.quota.limited() {
@@ -217,7 +218,7 @@ func (p *places) take(at time.Duration) {
 	p.taken++
 }
 
-// back returns when the place of a request that is sent now can be used again.
+// back returns when the place of a request that is sent at the time at can be used again.
 func (p *places) back(at time.Duration) time.Duration {
 	if p.quota.Kind == KindFixed {
 		if p.taken == 0 || at >= p.window {

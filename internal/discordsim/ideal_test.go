@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nothing is a world without latency and without a global limit. far has a round trip of 100 ms.
+// nothing has no latency and no global limit. far has a round trip of 100 ms and no global limit.
 var (
 	nothing = Conditions{Global: Unlimited()}
 	far     = Conditions{RoundTrip: 100 * ms, Global: Unlimited()}
@@ -36,15 +36,15 @@ func TestIdealsByHand(t *testing.T) {
 		{"unlimited", far, []Work{{Count: 1000}}, 100 * ms, 100 * ms},
 		{"unlimited, cold: a probe first", far, []Work{{Count: 1000, Route: "r"}}, 100 * ms, 200 * ms},
 
-		// Windows open at 0, 1 and 2 s for the omniscient client, and at 0, 1.1 and 2.2 s for the certain one.
+		// Windows open at 0, 1 and 2 s for the omniscient client, and at 0, 1.1 and 2.2 s for the certain client.
 		{"fixed, saturated", nothing, []Work{{Quota: Fixed(5, second), Count: 12}}, 2 * second, 2 * second},
 		{"fixed, saturated, far", far, []Work{{Quota: Fixed(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
 		{"fixed, cold: the probe opens the window",
 			far, []Work{{Quota: Fixed(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2300 * ms},
 		{"fixed, round trip longer than the window", Conditions{RoundTrip: 3 * second, Global: Unlimited()},
 			[]Work{{Quota: Fixed(5, second), Count: 12}}, 5 * second, 11 * second},
-		// The first window ends at 0.4 s. Requests are sent at 0, 0.35 and 1.35 s; the certain client sends 0.1 s
-		// later.
+		// The first window ends at 0.4 s. The omniscient client sends at 0, 0.35 and 1.35 s. After 0 s, the certain client
+		// sends 0.1 s later.
 		{"aligned", far, []Work{{Quota: Aligned(5, second, 400*ms), Count: 12}}, 1450 * ms, 1550 * ms},
 		{"sliding, saturated", far, []Work{{Quota: Sliding(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
 		{"sliding, whatever its headers name", far, []Work{{Quota: SlidingNext(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
@@ -52,10 +52,11 @@ func TestIdealsByHand(t *testing.T) {
 			far, []Work{{Quota: Extending(5, second, second), Count: 12}}, 2100 * ms, 2300 * ms},
 		// Cold: 1 request at 0, 4 at 0.1 s, 1 at 1.1 s, 4 at 1.2 s, 1 at 2.2 s, 1 at 2.3 s.
 		{"sliding, cold", far, []Work{{Quota: Sliding(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2400 * ms},
-		// 5 requests at 0 and then one every 0.2 s: the last of 7 at 1.4 s. The certain client loses 0.1 s only once.
+		// The client sends 5 requests at 0, and then one every 0.2 s, the last one at 1.4 s. The certain client loses 0.1 s,
+		// but only once.
 		{"leaky, saturated", far, []Work{{Quota: Leaky(5, second), Count: 12}}, 1500 * ms, 1600 * ms},
-		// With one place, the bucket is always empty by the time at which the client is certain of that. So the first
-		// three requests take 0.2 + 0.1 s each.
+		// A bucket of one place is empty whenever the client is certain that the place is free. So each of the first three
+		// requests takes 0.2 + 0.1 s.
 		{"leaky, one place", far, []Work{{Quota: Leaky(1, 200*ms), Count: 4}}, 700 * ms, 1000 * ms},
 
 		// 200 requests at 50 per second: at 0, 1, 2 and 3 s. Each bucket alone would need 1 s.
@@ -63,18 +64,18 @@ func TestIdealsByHand(t *testing.T) {
 			Conditions{}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3 * second, 3 * second},
 		{"20 buckets under the global limit, far",
 			Conditions{RoundTrip: 100 * ms}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3050 * ms, 3100 * ms},
-		// The window that began before the start ends at 0.25 s: 50 requests at 0, 50 at 0.25 s. The certain client
-		// cannot know that.
+		// A window that began before the start ends at 0.25 s. So 50 requests are sent at 0, and 50 at 0.25 s. The certain
+		// client cannot know when the window ends.
 		{"global limit in another phase",
 			Conditions{Global: Aligned(50, second, 250*ms)}, []Work{{Count: 100}}, 250 * ms, second},
 		{"exempt from the global limit", Conditions{}, []Work{{Count: 100, Exempt: true}}, 0, 0},
-		// The long work needs three windows. It gets five of the first fifty requests. If it came last, it would take
-		// until 4 s.
+		// The long Work needs three windows. Five of the first fifty requests belong to it. If its requests came last, they
+		// would take until 4 s.
 		{"a long bucket goes first",
 			Conditions{}, append(many(20, Work{Quota: Fixed(5, second), Count: 5}), Work{Quota: Fixed(5, second), Count: 15}),
 			2 * second, 2 * second},
 
-		// Requests arrive at 0, 0.1, … 0.9 s: five are sent at once, five at 1 s.
+		// Requests arrive at 0, 0.1, … 0.9 s. Five are sent when they arrive, and five at 1 s.
 		{"fixed, arrivals above the rate",
 			nothing, []Work{{Quota: Fixed(5, second), Count: 10, Every: 100 * ms}}, second, second},
 		// The places of 0 … 0.4 s are free again at 1 … 1.4 s.
@@ -82,7 +83,7 @@ func TestIdealsByHand(t *testing.T) {
 			nothing, []Work{{Quota: Sliding(5, second), Count: 10, Every: 100 * ms}}, 1400 * ms, 1400 * ms},
 		{"leaky, arrivals at the rate",
 			far, []Work{{Quota: Leaky(5, second), Count: 100, Every: 200 * ms}}, 19_900 * ms, 19_900 * ms},
-		// The second request waits until 1 s or 1.1 s. For the third one the bucket is empty.
+		// The second request waits until 1 s or 1.1 s. When the third one arrives, the bucket is empty.
 		{"listed arrivals", far,
 			[]Work{{Quota: Fixed(1, second), Offered: []time.Duration{0, 200 * ms, 5 * second}}}, 5100 * ms, 5100 * ms},
 		{"two works of one route share a probe",
@@ -133,8 +134,8 @@ func drawWork(t *rapid.T) Work {
 	}
 }
 
-// The plan for one bucket is run against that bucket. No request may be refused, and it must be impossible to send one
-// sooner.
+// The plan for one bucket is carried out with that bucket. No request may be refused, and no request could have been
+// sent earlier.
 func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -143,7 +144,7 @@ func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 		plan, err := Omniscient(Conditions{RoundTrip: 2 * in, Global: Unlimited()}, work)
 		require.NoError(t, err)
 		var tries []try
-		origin := time.Unix(0, 0) // the plan's windows are aligned to it
+		origin := time.Unix(0, 0) // aligned windows of the plan begin at this time
 		for i, sent := range plan.Sent[0] {
 			arrives := origin.Add(sent + in)
 			earliest := time.Duration(i) * work.Every
@@ -159,7 +160,7 @@ func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	})
 }
 
-// Plans for several buckets are run against a world with their latency. No request may be refused.
+// Plans for several buckets are carried out in a world with the same latency. No request may be refused.
 func TestPlansAreNeverRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

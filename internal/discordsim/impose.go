@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Refusal is a 429 that no counter has caused, see [Fault]. Until its time is over it concerns the same requests as
-// Discord's 429 of that class: those of the bucket (ClassUser), those of the operation with the same major parameter
-// and body fields (ClassSubLimit), of the operation with the same major parameter (ClassShared), of the authorization
-// (ClassGlobal), or of the address (ClassEdge).
+// Refusal is a 429 that no counter has caused, see [Fault]. Until Wait is over, it applies to the same requests as
+// Discord's 429 of that class. These are all requests of the bucket (ClassUser), of the operation with the same major
+// parameter and body fields (ClassSubLimit), of the operation with the same major parameter (ClassShared), of the
+// authorization (ClassGlobal), or of the address (ClassEdge).
 type Refusal struct {
 	Class Class
 	Wait  time.Duration
@@ -21,7 +21,7 @@ func (r *Refusal) validate() error {
 	return nil
 }
 
-// refuse returns the refusal that applies to a request, nil if none does.
+// refuse returns the imposed refusal that applies to a request, nil if there is none.
 func (s appliedFaults) refuse() *Refusal {
 	for _, f := range s {
 		if f.Refuse != nil {
@@ -31,7 +31,7 @@ func (s appliedFaults) refuse() *Refusal {
 	return nil
 }
 
-// impose closes the gate of an imposed refusal.
+// impose closes the gate of the request's imposed refusal, if it has one.
 func (w *World) impose(x *exchange) {
 	r := x.faults.refuse()
 	if r == nil {
@@ -53,7 +53,7 @@ func (w *World) impose(x *exchange) {
 	g.until = latest(g.until, x.call.Now.Add(r.Wait))
 }
 
-// imposedKey returns the key of the gate of a refusal without a counter.
+// imposedKey returns the key of the gate that an imposed refusal of a class closes, for classes without a counter.
 func imposedKey(x *exchange, class Class) gateKey {
 	if class == ClassEdge {
 		return gateKey{class: class, name: "imposed", major: x.call.Request.Address}
@@ -66,7 +66,7 @@ func imposedKey(x *exchange, class Class) gateKey {
 	return key
 }
 
-// imposed refuses a request while a gate is closed. g may be nil.
+// imposed refuses a request if an imposed refusal has closed the gate g, and reports whether it did. g may be nil.
 func (w *World) imposed(x *exchange, class Class, g *gate) bool {
 	if g == nil || !g.until.After(x.call.Now) {
 		return false

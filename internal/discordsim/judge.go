@@ -12,7 +12,7 @@ import (
 type Class int
 
 const (
-	// ClassNone is an answer that is not a refusal by a limit.
+	// ClassNone stands for an answer that is not a refusal by a limit.
 	ClassNone Class = iota
 	// ClassUser is a refusal by the bucket of the route: scope "user", nothing remaining.
 	ClassUser
@@ -22,7 +22,8 @@ const (
 	ClassShared
 	// ClassGlobal is a refusal by the limit of the whole authorization: scope "global".
 	ClassGlobal
-	// ClassEdge is a refusal in front of Discord that applies to the address, such as a ban for invalid requests.
+	// ClassEdge is a refusal by the edge in front of Discord. It applies to the address, for example as a ban for invalid
+	// requests.
 	ClassEdge
 )
 
@@ -38,13 +39,14 @@ func (c Class) String() string {
 type Verdict int
 
 const (
-	// VerdictNone: there is nothing to judge.
+	// VerdictNone: the request was not refused.
 	VerdictNone Verdict = iota
-	// Avoidable: a client that drew all certain conclusions from what it knew would not have sent the request.
+	// Avoidable: a client that drew every certain conclusion from its knowledge would not have sent the request.
 	Avoidable
-	// Unavoidable: nothing that the client knew or did was a reason not to send the request.
+	// Unavoidable: neither the client's knowledge nor its own requests gave it a reason to wait.
 	Unavoidable
-	// Excused: the client believed an answer, which was wrong, or the limit had changed since.
+	// Excused: the client could not know better. For example, it believed an answer that was wrong, or the limit had
+	// changed since that answer.
 	Excused
 )
 
@@ -56,7 +58,7 @@ func (v Verdict) String() string {
 	return names[v]
 }
 
-// The reasons of verdicts, in Event.Because.
+// The reasons of verdicts, as Event.Because has them.
 const (
 	becauseTold          = "the client had been told to wait"
 	becauseOwn           = "its own requests fill the limit"
@@ -75,18 +77,18 @@ const (
 	becauseLateTold      = "refusals had shown how late the limit opens"
 )
 
-// gate is one limit that counts or holds requests, and what answers have shown the client about it.
+// gate is one limit that counts or refuses requests, with what answers have shown the client about the limit.
 type gate struct {
 	knowledge
 	counter Counter // nil if nothing is counted here
-	// pace logs own requests of the global limit, whatever the phase of its windows.
+	// pace logs the client's own requests under the global limit. It does not depend on the phase of the limit's windows.
 	pace    *slidingLog
 	until   time.Time
 	lastUse time.Time
 	crowded time.Time // when an own request was last counted while places were overdue
 }
 
-// take counts one request, or returns how long it has to wait.
+// take counts one request. If the limit refuses it, ok is false, and retry is how long the request would have to wait.
 func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
@@ -114,8 +116,8 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	return 0, true
 }
 
-// opened returns when the client expects the place of the next request to be free; zero: it was never taken. No answer
-// announces the end of a global window, so the client counts one period from each of its own requests.
+// opened returns when the client expects the place of the next request to be free; zero: that place was never taken. No
+// answer announces the end of a global window, so the client counts one period from each of its own requests.
 func (g *gate) opened(now time.Time) time.Time {
 	switch {
 	case g.pace != nil:
@@ -126,7 +128,7 @@ func (g *gate) opened(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// announces returns the reset that the answer to the request counted last names.
+// announces returns the reset time that the answer to the latest counted request names.
 func (g *gate) announces(now time.Time) time.Time {
 	if g.counter == nil {
 		return now
@@ -135,22 +137,23 @@ func (g *gate) announces(now time.Time) time.Time {
 	return now.Add(state.ResetAfter - state.ResetLate)
 }
 
-// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown. The client
-// cannot know whether the limit opened earlier, or whether the request takes another place than the announced one.
+// looksEarly reports whether the client, if a request is accepted now, may believe that the limit opened earlier than
+// refusals had shown. The client cannot know whether that is true: perhaps the request took another place, not the
+// announced one.
 func (g *gate) looksEarly(now time.Time) bool {
 	opened := g.opened(now)
 	return g.counter != nil && g.counter.overdue(now) > 0 ||
 		!opened.IsZero() && now.Before(opened.Add(g.largest(now)))
 }
 
-// idle reports whether the gate can be forgotten without any effect.
+// idle reports whether forgetting the gate would change nothing.
 func (g *gate) idle(now time.Time) bool {
 	return now.Sub(g.lastUse) > forgetAfter && now.Sub(g.until) > forgetAfter &&
 		(g.counter == nil || g.counter.State(now).Remaining == g.counter.Quota().Limit)
 }
 
-// judge judges a refusal. The order of the rules matters: a request sent during a known wait has no excuse, but belief
-// in a false answer excuses a client whose own requests fill the limit.
+// judge judges a refusal. The order of the rules matters. A request sent during a known wait has no excuse. But a
+// client that believed a false answer is excused, even if its own requests fill the limit.
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
@@ -159,15 +162,15 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 		return w.judgeErrors(x, q)
 	}
 	read := q
-	read.heard = sent // blamed only if the answers within the tolerance make no difference, as in foreseen
+	read.heard = sent // blame only what is wrong in both cases, as in foreseen
 	if g.forbade(q) && g.forbade(read) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
-			return Excused, becauseUnpredictable // the answer said to wait, but not that it applies to this request
+			return Excused, becauseUnpredictable // the answer named a wait, but did not say that this request has to wait, too
 		}
 		return Avoidable, becauseTold
 	}
-	// In the client's favour, excuses count up to sent and not up to heard: it may have read an answer without any
-	// delay.
+	// For an excuse, all answers count that were delivered by the time sent, and not only those delivered by heard:
+	// perhaps the client read an answer without any delay.
 	var period time.Duration
 	if g.counter != nil {
 		period = g.counter.Quota().longest()
@@ -218,21 +221,23 @@ func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 	return w.judgeLate(x, q)
 }
 
-// foreseen reports whether the client knew in which bucket a request would be counted, or enough not to send it.
+// foreseen reports whether the client knew in which bucket a request would be counted, or knew enough to hold the
+// request back.
 func (w *World) foreseen(x *exchange) bool {
 	foreseen := x.discovery.foreseen
 	if x.unpredictable {
 		foreseen = w.warned
 	}
-	// It is not known whether the client had read the answers that were delivered within the tolerance. So the client
-	// is blamed only if it would be blamed in both cases.
+	// The judge does not know whether the client had read the answers that were delivered within the tolerance. So the
+	// client is blamed only if it would be blamed in both cases.
 	sent := x.call.Request.SentAt
 	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
 }
 
-// shape returns the key of the requests that a client knows to be refused after one refusal. For a shared limit these
-// are requests of the same operation with the same major parameter. For a sub-limit they also have the same body
-// fields, because no answer shows what else the sub-limit counts. "" stands for all requests that the limit counts.
+// shape returns a key that is the same for all requests that have to wait after this refusal, as far as the client
+// knows. For a shared limit these are the requests of the same operation with the same major parameter. For a sub-limit
+// they must also have the same body fields, because no answer shows which other requests the sub-limit counts. ""
+// stands for all requests that the limit counts.
 func (x *exchange) shape() string {
 	switch x.refusal.class {
 	case ClassShared:

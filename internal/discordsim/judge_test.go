@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// retryInBody replaces retry_after in the body of all 429s, or of the given ones.
+// retryInBody returns a fault that replaces retry_after in the bodies of 429s. nth, if given, lists the numbers of the
+// affected requests.
 func retryInBody(d time.Duration, nth ...int) Fault {
 	f := editRefusals(func(_ *Response, body *limitBody) {
 		stated := d.Seconds()
@@ -182,13 +183,13 @@ func TestVerdictsOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// If a client is alone at the server and the server has no faults, every refusal by a bucket or the global limit must
-// count as avoidable.
+// If no other client uses the server and the server has no faults, every refusal by a bucket or by the global limit
+// must count as avoidable.
 func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t).punctual()
-		quota.Extend = 0                           // perhaps the client has not read yet that a refusal extends it
+		quota.Extend = 0                           // the client may not yet know that a refusal has extended the window
 		quota.NamesNext, quota.Lags = false, false // such buckets excuse some refusals
 		w, err := NewWorld(start, Config{
 			Rules: []Rule{{Path: "/channels/**", Quota: quota}},
@@ -209,8 +210,8 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	})
 }
 
-// obey returns the wait that an answer certainly asks for. On a 429 of the bucket itself, Retry-After names the time
-// until one place is free. Otherwise only the reset names it.
+// obey returns how long an answer certainly asks the client to wait. In a 429 of the bucket itself, Retry-After is the
+// time until one place is free. In other answers only the reset says when a place is free.
 func obey(response *Response) (wait time.Duration) {
 	duration := func(seconds float64) time.Duration { return time.Duration(math.Ceil(seconds * float64(time.Second))) }
 	stated, told := statedRetry(response)
@@ -226,13 +227,13 @@ func obey(response *Response) (wait time.Duration) {
 	return wait
 }
 
-// Other clients use the limits. A client that sends one request at a time and waits as long as answers ask for must
-// never be blamed, however the server writes its 429s.
+// Other clients use the same limits. A client that sends one request at a time, and waits as long as answers ask, must
+// never be blamed, whatever form the server gives its 429s.
 func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t)
-		quota.Extend = min(quota.Extend, 40*ms) // other clients must not be able to prolong a block for ever
+		quota.Extend = min(quota.Extend, 40*ms) // otherwise other clients could prolong a block for ever
 		w, err := NewWorld(start, Config{
 			Rules: []Rule{{
 				Path: "/channels/**", Quota: quota,
@@ -254,7 +255,7 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 			in := time.Duration(rapid.IntRange(0, 400).Draw(t, "in")) * ms
 			out := time.Duration(rapid.IntRange(0, 400).Draw(t, "out")) * ms
 			if pace := last.Add(time.Second); now.Before(pace) {
-				now = pace // one request per second keeps a limit of two per second in any phase
+				now = pace // with one request per second, the client keeps a limit of two per second in any phase
 			}
 			request := post
 			request.SentAt, last = now, now.Add(in)

@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// forgetAfter bounds the judge's memory: a request that travelled longer than that may be judged without some of
-	// the answers that had been delivered when it was sent.
+	// forgetAfter is how long the judge remembers answers. If a request travels longer than this, some of the answers that
+	// had been delivered when it was sent may be missing from its judgement.
 	forgetAfter = time.Minute
-	// silentHold is how long, in the judge's view, a client has to wait after a refusal without a time, in order not to
-	// spin.
+	// silentHold is how long, in the judge's view, a client has to wait after a refusal that names no time. Without such a
+	// wait, the client would repeat its requests at once.
 	silentHold = time.Second
 )
 
-// honesty compares what an answer says about a limit with the truth.
+// honesty says whether an answer's statements about a limit are true.
 type honesty int
 
 const (
-	// silent: the answer says nothing readable, because it has no headers or garbage in them.
+	// silent: the answer says nothing that can be read, because headers are missing or contain garbage.
 	silent honesty = iota
-	// honest: what the answer says is true, or at least lets no client send too early.
+	// honest: what the answer says is true, or at least makes no client send too early.
 	honest
-	// stale: nothing remains, and the reset is in 0 seconds. This describes a window that is over, not the present one.
+	// stale: the answer says that nothing remains and that the reset is in 0 seconds. This describes a window that is
+	// over, not the present one.
 	stale
-	// falsified: a client that believes the answer sends too much or too early.
+	// falsified: a client that believes the answer sends too many requests, or too early.
 	falsified
 )
 
@@ -36,27 +37,27 @@ type lesson struct {
 	gate    *gate
 	rule    *ruleState // the rule whose bucket is described; nil for the hold of a 429
 	honesty honesty
-	// left is how many more requests are possible until wait is over. taken counts the requests that had taken a place
+	// left is how many more requests the limit accepts before wait is over. taken is how many requests had taken a place
 	// when the answer was made.
 	left, taken int
 	wait        time.Duration
-	ends        bool // wait is the time until a window ends, even if it is 0 because the window is late
-	// shape is the key of the requests that the client knows to be refused: see exchange.shape.
+	ends        bool // wait is the time until a window ends; it may be 0 because the window closes late
+	// shape is the key of the requests that have to wait, as far as the client knows: see exchange.shape.
 	shape string
 	// made is when the server made the answer.
 	made     time.Time
 	measures bool          // the answer shows how long a place is taken
-	reading  *reading      // of a SlidingNext log, otherwise nil
-	timed    time.Duration // time until the window of an accepted request ends; 0: not named
+	reading  *reading      // what an answer of a SlidingNext log shows, otherwise nil
+	timed    time.Duration // time until the window of an accepted request ends; 0: the answer does not name it
 	lags     bool          // Remaining is one too high
-	late     time.Duration // how much later than announced the limit opens, as a refusal shows
-	// If the refusal travels this long, another client could have taken the place.
+	late     time.Duration // how much later than announced the limit opens, as a refusal shows; 0: not shown
+	// If the refusal travels at least this long, another client may have taken the place, and it shows no lateness.
 	doubtful time.Duration
 	early    bool // the request was accepted earlier than refusals had suggested
 }
 
-// fact is a lesson that was delivered at a given time. The client counts its wait from delivery, until the time until.
-// In truth the wait runs from made, when the server made the answer, to over.
+// fact is a lesson with its times. The client learns it at the time at, and believes that the wait ends at until. In
+// truth the wait lasts from made to over.
 type fact struct {
 	made, over time.Time
 	at, until  time.Time
@@ -65,35 +66,37 @@ type fact struct {
 	shape      string
 }
 
-// lie is a period in which the client had reason to believe something false: from the delivery of the first false
-// answer until the truth was delivered, and at least until a period after the last false answer.
+// lie is a time in which the client had reason to believe false answers. It begins when the first false answer is
+// delivered, and ends when a true answer is delivered, but not before one period of the limit has passed since the last
+// false answer.
 type lie struct {
 	from, last, truth time.Time
 }
 
-// knowledge records what answers have shown the client about one gate, and when. The times matter: a request is judged
-// by the answers that had been delivered when it was sent, not by those delivered before it arrives.
+// knowledge records what answers have shown the client about one gate, and when. The times are necessary because a
+// request is judged by the answers that had been delivered when it was sent. Answers that were delivered while it
+// travelled do not count.
 type knowledge struct {
 	facts     []fact
 	sends     []occupant    // the latest requests that have taken a place here
 	taken     int           // how many requests have taken a place here
 	described time.Time     // when the first honest description since the last change was read; zero: never
-	changed   time.Time     // since when the limit differs, or may differ, from what the client learnt; zero: never
-	measured  time.Time     // first honest description, except in a 429, that shows how long a place is taken
+	changed   time.Time     // when the limit may have become different from what the client had learnt; zero: never
+	measured  time.Time     // when the first honest answer was read that shows how long a place is taken; zero: never
 	lost      bool          // at least one answer was never read
-	quiet     time.Time     // first success without readable headers; zero: none
-	stale     time.Time     // first answer that described a window which was over; zero: none
+	quiet     time.Time     // when the first success without readable headers was read; zero: never
+	stale     time.Time     // when the first stale answer was read; zero: never
 	timed     time.Time     // first answer to an accepted request that named the end of its window; zero: none
-	longest   time.Duration // the longest time to the end of a window that such an answer has named
-	lagging   time.Time     // first answer whose Remaining was one too high; zero: none
-	lagTold   time.Time     // first such answer that was read after another answer with a reset; zero: none
+	longest   time.Duration // the longest time to the end of a window that an answer to an accepted request has named
+	lagging   time.Time     // when the first answer whose Remaining was one too high was read; zero: never
+	lagTold   time.Time     // when the first such answer after another answer with a reset was read; zero: never
 	lies      []lie
 	strays    []*stray
 	evidence  *evidence // only for a SlidingNext log
 	revealed
 }
 
-// change records that the limit is no longer what the client may have learnt.
+// change records that, from now on, the limit may differ from what the client has learnt.
 func (k *knowledge) change(now time.Time) {
 	k.changed, k.described = now, time.Time{}
 }
@@ -105,8 +108,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// learn records a lesson that the client can use from at on. received is when the client received the answer; waits
-// count from then. Lessons come in any order.
+// learn records a lesson that the client can use from the time at on. Waits count from received, when the client
+// received the answer. Lessons may come in any order.
 func (k *knowledge) learn(l lesson, received, at time.Time) {
 	switch l.honesty {
 	case silent:
@@ -171,7 +174,7 @@ func (k *knowledge) hearLie(at time.Time) {
 		return
 	}
 	k.lies = append(k.lies, lie{from: at, last: at})
-	if len(k.lies) > 64 { // older lies no longer matter
+	if len(k.lies) > 64 { // older lies are too old to excuse anything
 		k.lies = k.lies[1:]
 	}
 }
@@ -187,15 +190,15 @@ func (k *knowledge) remember(f fact) {
 	k.facts = append(k.facts, f)
 }
 
-// occupant is a request that has taken a place.
+// occupant is a counted request, which has taken a place.
 type occupant struct {
 	at    time.Time     // when it was sent
 	there time.Duration // how long it travelled until it was counted
-	reset time.Time     // as announced by its answer
-	stray *stray        // nil: it is no stray
+	reset time.Time     // the reset time that the answer to it announces
+	stray *stray        // nil: the request is no stray
 }
 
-// note records that a request has taken a place, and the reset that its answer announces.
+// note records a request that has taken a place, and the reset time that the answer to it announces.
 func (k *knowledge) note(sent, now, reset time.Time) {
 	drop := 0
 	for drop < len(k.sends) && now.Sub(k.sends[drop].at) > forgetAfter {
@@ -208,9 +211,9 @@ func (k *knowledge) note(sent, now, reset time.Time) {
 	k.taken++
 }
 
-// overtaken returns the latest of the given sending time and the sending times of all requests that have taken a place
-// in this limit. If a request that was sent later arrived earlier and filled the limit, what excuses that request
-// excuses this refusal, too.
+// overtaken returns the latest time at which a request was sent: the refused request, sent at the given time, or any
+// request that has taken a place in this limit. Perhaps a request that was sent later has arrived earlier and has
+// filled the limit. An excuse for that request excuses this refusal, too.
 func (k *knowledge) overtaken(sent time.Time) time.Time {
 	for _, s := range k.sends {
 		sent = latest(sent, s.at)
@@ -218,21 +221,21 @@ func (k *knowledge) overtaken(sent time.Time) time.Time {
 	return sent
 }
 
-// question is about a request at the time when it was sent. heard is the latest time by which the client has certainly
-// read what was delivered.
+// question asks about a refused request. sent is when it was sent. By that time, the client had certainly read all
+// answers that were delivered up to heard.
 type question struct {
 	sent, heard time.Time
 	shape       string
-	discovery   *discovery // of its operation
+	discovery   *discovery // the discovery of the request's operation
 	knows       bool       // the client knew where the request would be counted
 }
 
-// forbade reports whether the client had read, when it sent a request, that no place was left for it: an answer had
-// named `left` places until a time that was not reached, and since then the client had sent as many requests that took
-// a place.
+// forbade reports whether the client, when it sent a request, had read that no place was free for it. This is so if an
+// answer had named a number of free places (left) until a time that had not been reached, and since then the client had
+// sent at least that many requests that took a place.
 //
-// The answer that was made last counts, because it may describe a window that earlier answers could not know. Of all
-// answers about the same moment, the fastest one is the most precise.
+// The answer made last counts, because it may describe a new window. Of answers that name the same moment, the one that
+// travelled fastest is the most precise.
 func (k *knowledge) forbade(q question) bool {
 	var latest fact
 	for _, f := range k.facts {
@@ -259,7 +262,7 @@ func (k *knowledge) forbade(q question) bool {
 	return taken >= latest.left
 }
 
-// excuse returns why the client cannot be blamed for believing the answers, or "".
+// excuse returns the reason why the client cannot be blamed for believing the answers, or "" if there is none.
 func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 	described := !k.described.IsZero() && !k.described.After(heard)
 	if !k.changed.IsZero() && !described {
@@ -297,8 +300,8 @@ func compareDescription(header http.Header, truth State) honesty {
 	return honest
 }
 
-// statedReset returns the longest reset-after in seconds that headers can mean: the named value, or else the difference
-// between Reset and Date. Date is cut to whole seconds.
+// statedReset returns the longest reset-after in seconds that headers can mean: the value of Reset-After or, without
+// that header, the difference between Reset and Date. Date has whole seconds.
 func statedReset(header http.Header) (after float64, ok bool) {
 	if _, named := header[headerResetAfter]; named {
 		return readNumber(header.Get(headerResetAfter))
@@ -308,10 +311,11 @@ func statedReset(header http.Header) (after float64, ok bool) {
 	return reset - float64(date.Unix()), ok && err == nil
 }
 
-// statedRetry returns the shorter of the times in header and body of a 429, in seconds. Usually the header is the
-// body's time, rounded up. Larger differences have been observed both ways: a header that counts until the bucket is
-// empty, a body in milliseconds, a header that is simply too short. The client does not know which is right; it knows
-// only that it has to wait for the shorter time. A body that comes late, or never, is ignored.
+// statedRetry returns the time that a 429 names, in seconds. If header and body differ, it returns the shorter time.
+// Usually the header is the body's time, rounded up. Larger differences in both directions have been observed: a header
+// that counts until the bucket is empty, a body in milliseconds, or a header that is too short. The client cannot know
+// which of the two is right, but it certainly has to wait for the shorter time. A body that comes late or never is
+// ignored.
 func statedRetry(response *Response) (stated float64, ok bool) {
 	stated, ok = readNumber(response.Header.Get(headerRetryAfter))
 	if response.BodyDelay > 0 || response.Stall != StallNone {
@@ -329,15 +333,14 @@ func statedRetry(response *Response) (stated float64, ok bool) {
 	return min(stated, *body.RetryAfter), true
 }
 
-// compareRefusal returns how honest the times of a 429 are, and how long a client that believes them waits at least.
-// That is at most the true time, because the header is rounded up to a whole second, and at most what header and body
-// say.
+// compareRefusal returns how honest the times of a 429 are, and the shortest time that a client which believes them
+// waits. The result is never longer than the true time, which the header rounds up to a whole second.
 func compareRefusal(response *Response, truth time.Duration) (honesty, time.Duration) {
 	stated, ok := statedRetry(response)
 	if !ok {
 		wait := min(truth, silentHold)
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && reset < wait.Seconds() {
-			wait = time.Duration(reset * float64(time.Second)) // perhaps the bucket refused the request
+			wait = time.Duration(reset * float64(time.Second)) // the wait, if the bucket refused the request
 		}
 		return silent, wait
 	}
@@ -348,12 +351,13 @@ func compareRefusal(response *Response, truth time.Duration) (honesty, time.Dura
 	return honest, wait
 }
 
-// soonerThan reports whether a time is too early. It allows for the rounding of headers to milliseconds.
+// soonerThan reports whether a stated time is shorter than the true one by more than the rounding of headers to
+// milliseconds.
 func soonerThan(seconds float64, truth time.Duration) bool {
 	return seconds < (truth - time.Millisecond).Seconds()
 }
 
-// readNumber reads a header as a careful client would: garbage counts as absent.
+// readNumber reads the number in a header as a careful client does: ok is false for garbage and for an absent header.
 func readNumber(text string) (float64, bool) {
 	number, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) || number < 0 {

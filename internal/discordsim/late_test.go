@@ -32,14 +32,14 @@ func TestHeadersOfALateBucketSpeakAsIfItWerePunctual(t *testing.T) {
 	}
 }
 
-// Each place becomes free 300 ms later than announced, independently of the others. The delays must not add up.
+// Each place becomes free 300 ms later than announced. The delays of several places must not add up.
 func TestPlacesOfALateLogComeBackOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]Quota{"sliding": Sliding(2, 2*second), "leaky": Leaky(2, 2*second)} {
 		w := messages(t, Rule{Quota: quota.Late(300*ms, 0)})
 		send(w, 0, 1, post)
 		send(w, second, 1, post)
-		// The places of the log are free at 2.3 s and 3.3 s, those of the leaky bucket a second earlier.
+		// The places of the log become free at 2.3 s and 3.3 s. Those of the leaky bucket become free one second earlier.
 		first := map[string]time.Duration{"sliding": 2300 * ms, "leaky": 1300 * ms}[name]
 		for i := range 2 {
 			opens := first + time.Duration(i)*second
@@ -74,8 +74,8 @@ func TestVerdictsOnLateness(t *testing.T) {
 		{"in flight at the same opening", rule(five), "0 100x4 5100x5", "late late late late late", 1},
 		{"more at one opening than the bucket holds", rule(five), "0 100x4 5100x6", "late late late late late own", 1},
 		{"as late as shown", one, "0! 5001! 5300! 10301! 10600! 15601!", "late tried latetold", 2},
-		// The client tries twice. The first try is excused after one period without a refusal, the second only after
-		// two.
+		// The client tries twice. The first try is excused after one period without a refusal. The second try is excused only
+		// after two such periods.
 		{"tried less and less often", one, "0! 5001! 5300! 10301! 10600! 15900! 20901!", "late tried tried", 3},
 		{"tried with more than one request", rule(five), "0 100x4 5100 5350x5 10450x2", "late tried latetold", 2},
 		{"later than shown", becoming(300*ms, 600*ms), "0! 5001! 5300! 10600! 15900! 21200! 26500! 31800! 37100! 42400! " +
@@ -86,20 +86,21 @@ func TestVerdictsOnLateness(t *testing.T) {
 			"0! 5001! 5300! 61000! 66000! 120000! 125001!", "late tried", 2},
 		{"as late as if another client had taken the place", rule(Fixed(1, second).Late(1500*ms, 0)),
 			"0! 1001! 2500! 3501!", "others others", 0},
-		// It is possible that the window ended at 1 s, and that another client's window ended at 2.1 s.
+		// For all the client knows, the window ended at 1 s, and a window of another client ended at 2.1 s.
 		{"perhaps another client has taken the place", rule(Fixed(1, second).Late(300*ms, 0)),
 			"0/800/800 1801! 2100! 3101!", "late late", 2},
 		{"an answer shows that the window is over", rule(Fixed(2, second).Late(300*ms, 0)),
 			"0/0/100 1050! 1060!", "late", 1},
 		{"the places of other clients", one, "others@0 5000 5300", "others", 0},
 
-		// If a client has seen places become free earlier than refusals had shown, it may send a whole batch at that
-		// time. After the window that begins at 10.8 s the bucket opens on time, and an answer shows that.
+		// If a client has read that a place became free after less lateness than refusals had shown, it may send a whole
+		// batch after that lateness. After the window that begins at 10.8 s, the bucket opens on time, and an answer shows
+		// this.
 		{"a batch after an early opening", Rule{Quota: five, Changes: []Change{
 			{At: 8 * second, Quota: punctualFive}, {At: 14 * second, Quota: five},
 		}}, "0x5 5100 5400x5 10750x5 15900x5 21000x5", "late tried tried tried tried tried", 2},
-		// A slow request leaves a place free in a window that is to end at 10.45 s and really ends at 10.75 s. Another
-		// request takes this place after the announced end, so it looks as if the bucket had opened.
+		// Because of a slow request, a place is free in a window whose announced end is 10.45 s and whose real end is 10.75
+		// s. Another request takes this place after the announced end, so the bucket seems to have opened.
 		{"a batch after what looks like an early opening", rule(Fixed(3, 5*second).Late(300*ms, 0)),
 			"0 100x2 5100 5400 5500 10450 10560x2", "late tried tried", 2},
 	} {
@@ -143,7 +144,8 @@ func TestLatenessOfSomeBucketsOnly(t *testing.T) {
 	assert.Equal(t, []int{429, 200}, statuses(append(send(w, 5*second, 1, post), send(w, 5*second, 1, other)...)))
 }
 
-// openings returns when a bucket of one request accepts requests of a client that tries every millisecond.
+// openings returns the times at which a bucket with a limit of one accepts requests of a client that tries every
+// millisecond.
 func openings(t *testing.T, seed uint64, path string, quota Quota) (list []time.Duration) {
 	w := messages(t, Rule{Quota: quota}, func(c *Config) { c.Seed, c.Global = seed, Unlimited() })
 	for now := time.Duration(0); len(list) < 30; now += ms {
@@ -178,7 +180,8 @@ func TestRandomLatenessIsDrawnForEachOpeningFromTheSeed(t *testing.T) {
 	}
 }
 
-// A client waits for as long as any refusal has shown, and sends one request at a time. It must never be blamed.
+// A client sends one request at a time, and waits for the largest lateness that a refusal has shown. It must never be
+// blamed.
 func TestAClientThatLearnsLatenessIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -197,7 +200,7 @@ func TestAClientThatLearnsLatenessIsNeverBlamed(t *testing.T) {
 			w.Deliver(response, now)
 			wait := obey(response)
 			if response.Class != ClassNone {
-				now = now.Add(wait) // the bucket opens earlier, by the time that the answer travelled
+				now = now.Add(wait) // the client waits a little too long, by the time that the answer travelled
 				learnt = max(learnt, now.Sub(announced))
 				continue
 			}

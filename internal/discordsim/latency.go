@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// Latency is how long requests and answers travel. The zero value means no time at all.
+// Latency says how long requests and answers travel. The zero value means that they take no time.
 type Latency struct {
-	// RoundTrip is the mean; the request and the answer each take half of it.
+	// RoundTrip is the mean time of a round trip. The request and the answer each take half of it.
 	RoundTrip time.Duration
-	// Jitter is the largest difference from the mean. The time of each direction is drawn separately and evenly. Times
-	// below zero become zero.
+	// Jitter is the largest difference between a round trip and the mean. The times of both directions are drawn
+	// separately, with an even distribution. Negative times become zero.
 	Jitter time.Duration
-	// Draw replaces RoundTrip and Jitter: it returns the times of the request and of the answer. It is called under a
-	// lock.
+	// Draw, if set, replaces RoundTrip and Jitter. It returns the travel times of the request and of the answer. It is
+	// called with a lock held.
 	Draw func(*rand.Rand) (in, out time.Duration)
 }
 
-// RoundTrip returns a fixed latency, half of it in each direction.
+// RoundTrip returns a latency without jitter: each direction takes half of d.
 func RoundTrip(d time.Duration) Latency { return Latency{RoundTrip: d} }
 
-// Smallest returns the smallest round trip that can occur without Draw, for [Conditions].
+// Smallest returns the shortest round trip that is possible with RoundTrip and Jitter. It ignores Draw. [Conditions]
+// needs it.
 func (l Latency) Smallest() time.Duration { return max(l.RoundTrip-l.Jitter, 0) }
 
 func (l Latency) draw(rng *rand.Rand) (in, out time.Duration) {

@@ -2,16 +2,16 @@ package discordsim
 
 import "time"
 
-// leakyBucket frees one place each interval while any place is taken. A place becomes free one interval after the
-// previous one, or after it was taken if all other places are free by then. Its lateness is added to that.
+// leakyBucket frees one place per interval as long as any place is taken. A place becomes free one interval after the
+// place taken before it or, if all other places were free, one interval after it was taken. Its lateness is added.
 type leakyBucket struct {
 	quota  Quota
 	draws  draws
 	places takenPlaces
-	own    takenPlaces // the places that would be taken if only Own requests had been counted
+	own    takenPlaces // the places that would be taken if other clients had sent nothing
 }
 
-// take adds a place to one of the bucket's lists.
+// take adds a taken place to one of the bucket's two lists.
 func (l *leakyBucket) take(places *takenPlaces, now time.Time, late time.Duration, who Consumer) {
 	places.add(latest(now, places.last()).Add(l.quota.interval()), late, who)
 }
@@ -56,7 +56,7 @@ func (l *leakyBucket) opened(now time.Time) time.Time {
 
 func (l *leakyBucket) Quota() Quota { return l.quota }
 
-// resize keeps the number of occupied places, fractions included.
+// resize keeps the number of taken places, including the fraction of the place that is becoming free.
 func (l *leakyBucket) resize(now time.Time, quota Quota) {
 	l.expire(now)
 	scale := float64(quota.interval()) / float64(l.quota.interval())

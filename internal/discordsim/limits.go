@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A request meets the limits in a fixed order. Discord does not document the order; this one is plausible, from the
-// outside inwards. First come the edge, the ban for invalid requests, the global limit and the bucket of the route.
-// Behind the bucket, where the request's content is known, come sub-limits and the shared limit. A refused request
-// stays counted in all limits before the one that refuses it.
+// A request passes the limits in a fixed order. Discord does not document this order; here it goes from the outside to
+// the inside. First come the edge, the ban for invalid requests, the global limit and the bucket of the route. After
+// the bucket come the sub-limits and the shared limit, which need the content of the request. A refused request stays
+// counted in all limits before the one that refuses it.
 
-// edgeRefuses applies the bans and limits of the address that are in front of Discord.
+// edgeRefuses applies the bans and limits that stand in front of Discord and apply to the request's address.
 func (w *World) edgeRefuses(x *exchange) bool {
 	address := x.call.Request.Address
 	if w.imposed(x, ClassEdge, w.gates[imposedKey(x, ClassEdge)]) {
@@ -44,9 +44,9 @@ func (w *World) edgeRefuses(x *exchange) bool {
 	return true
 }
 
-// globalRefuses counts a request for its authorization, or for its address without one. Interactions are exempt if they
-// carry no credential; with a credential they count (several libraries have reported this, against Discord's
-// documentation). A request that its route's limits refuse afterwards stays counted here.
+// globalRefuses counts a request for its authorization or, if it has none, for its address. Interactions without an
+// authorization are exempt. Interactions with one are counted: several libraries have reported this, although Discord's
+// documentation says otherwise. If a limit of the route refuses the request later, the request stays counted here.
 func (w *World) globalRefuses(x *exchange) bool {
 	key, counts := globalKey(x)
 	if !counts {
@@ -76,7 +76,7 @@ func (w *World) globalRefuses(x *exchange) bool {
 	return !ok
 }
 
-// globalKey returns the key of the global limit that counts a request; counts is false if none does.
+// globalKey returns the key of the global limit that counts a request. counts is false if no global limit does.
 func globalKey(x *exchange) (key gateKey, counts bool) {
 	key = gateKey{class: ClassGlobal, authorization: x.call.Request.Authorization}
 	if key.authorization == "" {
@@ -130,7 +130,8 @@ func (w *World) routeRefuses(x *exchange) bool {
 	return false
 }
 
-// hiddenLimits lists the limits without headers that count a request, each as the refusal that it would cause.
+// hiddenLimits lists the limits that count a request but appear in no header. Each entry is the refusal that the limit
+// would cause.
 func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 	for i, sub := range x.rule.SubLimits {
 		if !sub.counts(x.call) {
@@ -177,7 +178,8 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 	return g
 }
 
-// owner returns the authorization by which buckets are counted, "" if the token in the path counts instead.
+// owner returns the authorization to which the request's bucket belongs. It returns "" if the token in the path counts
+// instead.
 func (x *exchange) owner() string {
 	if x.call.op.byToken {
 		return ""
@@ -185,7 +187,8 @@ func (x *exchange) owner() string {
 	return x.call.Request.Authorization
 }
 
-// bucketOf returns the bucket of a request, and applies changes of its quota. It makes a new bucket if there is none.
+// bucketOf returns the bucket of a request, and makes one if there is none. If the rule's quota has changed, it changes
+// the bucket's quota, too.
 func (w *World) bucketOf(x *exchange) *bucket {
 	key := bucketKey{x.counters, x.call.Major, x.owner()}
 	draws := newDraws(w.config.Seed, key.major)
@@ -214,7 +217,7 @@ func quotaOf(counter Counter) Quota {
 	return counter.Quota()
 }
 
-// sweep evicts buckets and gates that have been idle for long, if there are many.
+// sweep evicts buckets and gates that have been idle for a long time, once there are sweepAt of them.
 func (w *World) sweep(now time.Time) {
 	if len(w.buckets)+len(w.gates) < w.sweepAt {
 		return

@@ -119,7 +119,7 @@ func TestInvalidRequestsEndInABan(t *testing.T) {
 	}
 	get := func(path string) Request { return by("GET", path) }
 	w := newWorld(t, config)
-	send(w, 0, 3, get("/shared")) // one is accepted, two are refused by the shared limit
+	send(w, 0, 3, get("/shared")) // the shared limit accepts one and refuses two
 	send(w, 0, 3, get("/missing"))
 	assert.Zero(t, w.Report().Invalid, "shared refusals and 404 do not count")
 	send(w, 0, 2, get("/forbidden"))
@@ -137,7 +137,7 @@ func TestInvalidRequestsEndInABan(t *testing.T) {
 	for i := range 100 {
 		spread.Handle(at(time.Duration(i)*2*time.Minute), get("/forbidden"))
 	}
-	assert.Zero(t, spread.Report().Bans, "five in each ten minutes are within the limit")
+	assert.Zero(t, spread.Report().Bans, "five invalid requests in ten minutes are within the limit")
 }
 
 func TestSubLimitTakesTheOrdinaryPlaceToo(t *testing.T) {
@@ -249,7 +249,7 @@ func TestTimeNeverGoesBackwards(t *testing.T) {
 	assert.Equal(t, "1.000", w.Handle(at(time.Second), post).Header.Get("X-RateLimit-Reset-After"))
 }
 
-// For any sequence of requests, no counter may be exceeded, and the sums of the report must be right.
+// With any sequence of requests, no limit may be exceeded, and the sums of the report must be right.
 func TestBooksAddUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -312,7 +312,7 @@ func TestBooksAddUp(t *testing.T) {
 	})
 }
 
-// Discord counts the requests of a webhook's token together, with and without an authorization.
+// Discord counts the requests with a webhook's token in one bucket, whether they have an authorization or not.
 func TestOneBucketForAllAuthorizations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{Rules: []Rule{{

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// BaseURL is the address of a server for DialContext or RoundTripper. Any other host works as well, but clients limit
-// requests to this host without any configuration.
+// BaseURL is a base URL for requests over DialContext or RoundTripper. Any other host works as well, but clients that
+// limit only Discord's hosts need no configuration for this one.
 const BaseURL = "http://discord.com"
 
-// loopbackTolerance is how long an answer may wait in socket buffers and scheduler queues of a busy machine until a
-// client on the loopback interface has read it.
+// loopbackTolerance is how long, on a busy machine, an answer may wait in socket buffers and scheduler queues before a
+// client on the loopback interface reads it.
 const loopbackTolerance = 20 * time.Millisecond
 
 // Listen serves real HTTP on a free port of the loopback interface until Close, and returns the base URL.
 func (s *Server) Listen() (baseURL string, err error) { return s.ListenOn("127.0.0.1:0") }
 
-// ListenOn is Listen on a given address.
+// ListenOn is like Listen, but uses the given address.
 func (s *Server) ListenOn(address string) (baseURL string, err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -37,8 +37,8 @@ func (s *Server) ListenOn(address string) (baseURL string, err error) {
 	return "http://" + listener.Addr().String(), nil
 }
 
-// DialContext connects to the server in memory, whatever the address. Give it to an [http.Transport]. In a
-// testing/synctest bubble it takes no time.
+// DialContext connects to the server in memory. It ignores the network and the address. Use it as the DialContext of an
+// [http.Transport]. In a testing/synctest bubble, connecting takes no time.
 func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	s.mu.Lock()
 	if s.isClosed {
@@ -70,10 +70,10 @@ func (s *Server) serve(listener net.Listener) {
 		ErrorLog: stdlog.New(io.Discard, "", 0), // tests break connections on purpose
 	}
 	s.serving = append(s.serving, server)
-	s.busy.Go(func() { _ = server.Serve(listener) }) // ends with ErrServerClosed
+	s.busy.Go(func() { _ = server.Serve(listener) }) // returns ErrServerClosed
 }
 
-// memoryListener hands over one end of a pipe per connection.
+// memoryListener hands the server's end of a pipe to Accept, one pipe for each connection.
 type memoryListener struct {
 	connections chan net.Conn
 	closed      chan struct{}

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is a whole second, so that aligned windows of a second begin with the world.
+// start is a whole second, so that the first aligned window of a second begins when the world begins.
 var start = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return start.Add(d) }
@@ -30,10 +30,10 @@ func newWorld(t testing.TB, config Config) *World {
 	return w
 }
 
-// post is a message to channel 1 by the bot of these tests.
+// post is a request by the bot of these tests that sends a message to channel 1.
 var post = Request{Method: "POST", Path: "/api/v10/channels/1/messages", Authorization: "Bot a"}
 
-// by returns a request of the bot with another method and path, and these fields in its body.
+// by returns a request of the bot with the given method and path. fields are the names of the members in its body.
 func by(method, path string, fields ...string) Request {
 	return Request{Method: method, Path: path, Authorization: post.Authorization, Fields: fields}
 }
@@ -44,7 +44,7 @@ func with(request Request, path string) Request {
 	return request
 }
 
-// messages returns a world with a rule for messages; its method and path are set here.
+// messages returns a world with a rule for messages. It sets the rule's method and path.
 func messages(t testing.TB, rule Rule, more ...func(*Config)) *World {
 	t.Helper()
 	rule.Method, rule.Path = "POST", "/channels/{id}/messages"
@@ -57,7 +57,7 @@ func messages(t testing.TB, rule Rule, more ...func(*Config)) *World {
 
 func globalOf(quota Quota) func(*Config) { return func(c *Config) { c.Global = quota } }
 
-// send handles n requests at one moment. It does not deliver the answers.
+// send lets the world process n requests at one moment. It does not deliver the answers.
 func send(w *World, now time.Duration, n int, request Request) (responses []*Response) {
 	for range n {
 		responses = append(responses, w.Handle(at(now), request))
@@ -91,7 +91,7 @@ func count(responses []*Response, class Class) (n int) {
 	return n
 }
 
-// reasons lists the reasons of verdicts by the words that stories use.
+// reasons maps the words that stories use to verdicts and their reasons.
 var reasons = map[string]struct {
 	because string
 	verdict Verdict
@@ -113,17 +113,18 @@ var reasons = map[string]struct {
 	"tried":      {becauseTried, Excused},
 }
 
-// story is a list of events in the order of processing, separated by spaces. Times are in milliseconds.
+// story is a list of events, separated by spaces, in the order in which the server processes them. Times are in
+// milliseconds.
 //
 //	100          a request that is sent at 100 and travels for 50 in each direction
 //	100!         a request that is sent, processed and answered at 100
-//	90/180/200   a request that is sent, processed and answered at these times; without the last one, never answered
-//	read@100     the request of that name, instead of post
+//	90/180/200   a request that is sent, processed and answered at these times; without the last time, never answered
+//	read@100     the request named "read", instead of post
 //	others@60    a request of another client that is processed at 60
-//	100x4        four times the same event
+//	100x4        the same event four times
 type story string
 
-// tell tells a story to a world. It expects these reasons of the refusals, in their order, and that the report counts
+// tell lets a story happen in a world. want lists the expected reasons of all refusals, in order. The report must count
 // their verdicts.
 func tell(t testing.TB, w *World, named map[string]Request, s story, want, name string) {
 	t.Helper()
@@ -154,7 +155,7 @@ func tell(t testing.TB, w *World, named map[string]Request, s story, want, name 
 	assert.Equal(t, len(got), report.Refused.Total(), name)
 }
 
-// happen lets one event of a story happen. It returns the answer to a request, nil for one of another client.
+// happen lets one event of a story happen. It returns the answer, or nil if the request is another client's.
 func happen(t testing.TB, w *World, named map[string]Request, event string) *Response {
 	t.Helper()
 	request, times := post, event

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// interactionPrefix begins every interaction token: base64 of "interaction:" (observed by client authors).
+// interactionPrefix is the beginning of every interaction token: base64 of "interaction:" (observed by client authors).
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// operation is what the server derives from a method and a path by a simple rule of its own: "/api" and "/vN" are
-// dropped, and the variable parts are replaced by placeholders. It deliberately has no list of Discord's routes.
+// operation is what the server derives from a method and a path. It drops "/api" and "/vN" and replaces the variable
+// parts by placeholders. On purpose, it does not use a list of Discord's routes.
 type operation struct {
 	method   string
 	raw      []string // the path's segments as sent, without /api and /vN
-	template []string // the same with placeholders
-	// major is the major parameter, which splits the counters of one hash: the id of a channel or guild, or the id of a
-	// webhook or interaction and, if there is one, its token. A digest replaces the token.
+	template []string // the same segments, with placeholders for variable ones
+	// major is the major parameter: each value of it has its own counters under one hash. It is the id of a channel or
+	// guild, or the id of a webhook or interaction, followed by a digest of its token if the path has one.
 	major string
-	// interaction: the request is a callback, or a follow-up recognised by its token.
+	// interaction says that the request is an interaction's callback or, as its token shows, a follow-up.
 	interaction bool
-	// byToken: the token in the path, and not the authorization, decides which bucket counts the request.
+	// byToken says that the token in the path, and not the authorization, decides which bucket counts the request.
 	byToken bool
 }
 
-// parseOperation parses a path from a request line. Query and fragment are ignored.
+// parseOperation returns the operation of a method and of a path from a request line. It ignores query and fragment.
 func parseOperation(method, path string) operation {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
@@ -45,14 +45,14 @@ func parseOperation(method, path string) operation {
 	return op
 }
 
-// placeholder returns the placeholder for segment i, or the segment itself if it does not vary.
+// placeholder returns the placeholder for segment i, or the segment itself if it is a fixed part of the path.
 func placeholder(raw []string, i int) string {
 	switch {
 	case i > 0 && raw[i-1] == "reactions":
 		return "{emoji}"
 	case i == 2 && (raw[0] == "webhooks" || raw[0] == "interactions"):
 		return "{token}"
-	case isNumber(raw[i]), raw[i] == "@original": // @original stands for the id of a message
+	case isNumber(raw[i]), raw[i] == "@original": // @original is in the place of a message id
 		return "{id}"
 	case i > 0 && slices.Contains([]string{"invites", "templates", "activity-instances"}, raw[i-1]):
 		return "{code}"
@@ -82,14 +82,15 @@ func (op operation) String() string {
 	return op.method + " /" + strings.Join(op.template, "/")
 }
 
-// hash returns a bucket name for an operation to which no rule gives a hash: opaque, and as long as Discord's.
+// hash returns a bucket name for an operation whose rule has no hash. The name looks as opaque as Discord's names, and
+// is as long.
 func (op operation) hash() string {
 	h := fnv.New128a()
 	h.Write([]byte(op.String()))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// digest returns a text that replaces a secret in keys and reports. It is "" for an empty secret.
+// digest returns a hash that replaces a secret in keys and reports. It returns "" for an empty secret.
 func digest(secret string) string {
 	if secret == "" {
 		return ""

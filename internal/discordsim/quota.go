@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// ErrConfig is wrapped by every error about a configuration that makes no sense.
+// ErrConfig is wrapped by every error that reports an invalid configuration.
 var ErrConfig = errors.New("discordsim: invalid configuration")
 
-// Kind says how a quota counts. Discord's headers do not show the kind; clients have to observe it.
+// Kind says how a quota counts. Discord's headers do not show the kind; clients have to find it out by observation.
 type Kind int
 
 const (
-	// KindNone is the zero kind. In a Rule it means "no limit and no headers", in a Change or a Variant "as before".
+	// KindNone is the zero kind. In a Rule it means "no limit and no headers". In a Change or a Variant it means "as
+	// before".
 	KindNone Kind = iota
 	// KindUnlimited is an explicit "no limit and no headers".
 	KindUnlimited
-	// KindFixed is a window of fixed length that forgets all its requests at once.
+	// KindFixed is a window of fixed length. When it ends, it forgets all its requests at once.
 	KindFixed
 	// KindSliding keeps a log: every request occupies a place for one period.
 	KindSliding
-	// KindLeaky frees one place every period/limit.
+	// KindLeaky is a leaky bucket: it frees one place per period/limit.
 	KindLeaky
 )
 
@@ -41,24 +42,24 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int(k))
 }
 
-// Quota is a limit in numbers: at most Limit requests per Period, counted as Kind says. Build one with [Fixed],
+// Quota is a limit in numbers: at most Limit requests per Period, counted as Kind says. To make a Quota, call [Fixed],
 // [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky], [Lagging] or [Unlimited].
 type Quota struct {
 	Kind   Kind
 	Limit  int // requests
 	Period time.Duration
-	// Aligned windows (KindFixed only) begin at multiples of Period since the Unix epoch, moved by Phase. Other windows
-	// are opened by the first request after the previous one has closed.
+	// Aligned windows (KindFixed only) begin at multiples of Period since the Unix epoch, moved by Phase. A window that is
+	// not aligned is opened by the first request after the previous window has closed.
 	Aligned bool
 	Phase   time.Duration
-	// NamesNext makes headers say when the next place becomes free, not when the last one does (KindSliding only).
+	// NamesNext makes headers say when the next place becomes free, and not when all places are free (KindSliding only).
 	NamesNext bool
-	// Extend is by how much each refusal moves the end of a window (KindFixed only, and not aligned).
+	// Extend is the time by which each refusal postpones the end of a window (KindFixed only, and not aligned).
 	Extend time.Duration
-	// Lags makes Remaining one too high, but at most Limit-1, while any place is taken. Reset-After is true (KindLeaky
-	// only).
+	// Lags makes the header Remaining one too high (but at most Limit-1) while any place is taken. Reset-After stays true
+	// (KindLeaky only).
 	Lags bool
-	// Lateness is how much later than announced places become free.
+	// Lateness is how much later than announced a place becomes free, or a window closes.
 	Lateness Lateness
 }
 
@@ -72,42 +73,43 @@ func Aligned(limit int, period, phase time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period, Aligned: true, Phase: phase}
 }
 
-// Extending returns a fixed window whose end each refusal moves, so that a client that keeps asking early is never
-// accepted (observed on a compatible server). Retry-After names the new end.
+// Extending returns a fixed window whose end is postponed by each refusal. So a client that always asks too early is
+// never accepted. This was observed on a compatible server. Retry-After names the new end.
 func Extending(limit int, period, by time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period, Extend: by}
 }
 
-// Sliding returns a sliding log: the most common kind on Discord since November 2022, as observed by client authors.
+// Sliding returns a sliding log. According to client authors, this is the most common kind on Discord since November
+// 2022.
 func Sliding(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindSliding, Limit: limit, Period: period}
 }
 
-// SlidingNext returns a sliding log whose Reset and Reset-After name the moment at which the next place becomes free.
-// At first its answers look like those of a fixed window.
+// SlidingNext returns a sliding log whose headers Reset and Reset-After name the moment at which the next place becomes
+// free. Its first answers look like those of a fixed window.
 func SlidingNext(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindSliding, Limit: limit, Period: period, NamesNext: true}
 }
 
-// Leaky returns a leaky bucket that holds limit requests and forgets one of them every period/limit.
+// Leaky returns a leaky bucket that holds up to limit requests and forgets one request per period/limit.
 func Leaky(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period}
 }
 
-// Lagging returns a leaky bucket whose Remaining lags behind its level by one request, except that it is at most
-// limit-1 while any place is taken. Each request makes Reset-After longer by the time of a place (measured on Discord).
+// Lagging returns a leaky bucket whose header Remaining is one too high, but at most limit-1 while any place is taken.
+// Each request makes Reset-After longer by period/limit. Such buckets were measured on Discord.
 func Lagging(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period, Lags: true}
 }
 
-// Unlimited returns a quota that explicitly has no limit; answers then carry no limit headers.
+// Unlimited returns a quota that explicitly has no limit. Answers then carry no limit headers.
 func Unlimited() Quota { return Quota{Kind: KindUnlimited} }
 
 // limited reports whether the quota limits anything.
 func (q Quota) limited() bool { return q.Kind != KindNone && q.Kind != KindUnlimited }
 
-// interval returns the time in which a leaky bucket forgets one request. It is rounded up, so that a bucket is never
-// faster than its quota says.
+// interval returns the time in which a leaky bucket forgets one request. The time is rounded up, so that the bucket is
+// never faster than its quota says.
 func (q Quota) interval() time.Duration {
 	n := time.Duration(q.Limit)
 	return (q.Period + n - 1) / n
@@ -149,7 +151,8 @@ func (q Quota) windowEnd(now time.Time) time.Time {
 	return now.Add(q.toBoundary(time.Duration(now.UnixNano())))
 }
 
-// toBoundary returns the time from an instant, counted from the epoch of the alignment, to the next boundary after it.
+// toBoundary returns the time from an instant to the next window boundary after it. since is the instant, as a time
+// since the moment to which windows are aligned.
 func (q Quota) toBoundary(since time.Duration) time.Duration {
 	into := (since - q.Phase) % q.Period
 	if into < 0 {
@@ -158,7 +161,7 @@ func (q Quota) toBoundary(since time.Duration) time.Duration {
 	return q.Period - into
 }
 
-// Consumer says who takes a place.
+// Consumer says which client takes a place.
 type Consumer int
 
 const (
@@ -168,14 +171,14 @@ const (
 	Foreign
 )
 
-// State is the truth about a counter at one moment. It holds the exact times; headers are rounded from it.
+// State is the true state of a counter at one moment. Its times are exact; headers have the rounded times.
 type State struct {
 	Limit      int           // requests
-	Remaining  int           // requests that would be accepted now
-	ResetAfter time.Duration // until the counter is completely empty; in a fixed window: until it closes
-	RetryAfter time.Duration // until one request would be accepted; 0 if one would be now
-	NextAfter  time.Duration // until Remaining rises by itself; 0 if the counter is empty
-	// ResetLate and NextLate are the parts of ResetAfter and NextAfter by which they exceed what headers announce.
+	Remaining  int           // number of requests that would be accepted now
+	ResetAfter time.Duration // until the counter is completely empty; for a fixed window: until it closes
+	RetryAfter time.Duration // until one request would be accepted; 0 if one would be accepted now
+	NextAfter  time.Duration // until Remaining rises without a new request; 0 if the counter is empty
+	// ResetLate and NextLate say by how much ResetAfter and NextAfter are longer than the times that headers announce.
 	ResetLate, NextLate time.Duration
 }
 
@@ -195,26 +198,29 @@ func stated(counter Counter, now time.Time) State {
 
 // Counter counts requests against one quota. Time is an argument and must not go backwards. A Counter has no lock.
 type Counter interface {
-	// Take counts one request and reports true, or reports false and counts nothing. A refusal may extend the wait.
+	// Take counts one request and returns true. If the limit is reached, it counts nothing and returns false. Such a
+	// refusal may postpone the end of a window.
 	Take(now time.Time, who Consumer) bool
 	// State describes the counter without counting anything.
 	State(now time.Time) State
-	// OwnUsed returns the number of places that Own requests occupy at this moment, including a partly free one. If it
-	// reaches the limit, the client would have been refused even without other clients. Places that only refusals have
-	// extended do not count.
+	// OwnUsed returns the number of places that Own requests occupy at this moment, including a place that is partly free.
+	// If the number reaches the limit, the client would have been refused even without other clients. A place that is
+	// taken only because refusals have extended a window does not count.
 	OwnUsed(now time.Time) int
 	// Quota returns the quota of the counter.
 	Quota() Quota
 
-	// overdue returns the number of places that were announced to be free by this moment, and are not.
+	// overdue returns the number of places that are taken although they were announced to be free by this moment.
 	overdue(now time.Time) int
-	// opened returns when the place that the next request takes was announced to be free, zero if it was never taken.
+	// opened returns the time at which, as announced, the place for the next request becomes or became free. It is zero if
+	// that place was never taken.
 	opened(now time.Time) time.Time
-	// resize changes numbers but not the kind. What is counted stays counted.
+	// resize changes the numbers of the quota, but not its kind. Counted requests stay counted.
 	resize(now time.Time, quota Quota)
 }
 
-// NewCounter returns an empty counter for a quota that limits something.
+// NewCounter returns an empty counter for a quota. If the quota is invalid or has no limit, the error wraps
+// [ErrConfig].
 func NewCounter(quota Quota) (Counter, error) {
 	if err := quota.validate(); err != nil {
 		return nil, err
@@ -225,10 +231,10 @@ func NewCounter(quota Quota) (Counter, error) {
 	return newCounter(quota), nil
 }
 
-// newCounter needs a valid quota; it returns nil for one without a limit.
+// newCounter returns an empty counter for a valid quota, nil if the quota has no limit.
 func newCounter(quota Quota) Counter { return newLateCounter(quota, newDraws(0, "")) }
 
-// newLateCounter is newCounter for a quota that may be late: draws yields the random parts of the lateness.
+// newLateCounter is like newCounter, but draws yields the random parts of the quota's lateness.
 func newLateCounter(quota Quota, draws draws) Counter {
 	switch quota.Kind {
 	case KindFixed:
@@ -241,8 +247,8 @@ func newLateCounter(quota Quota, draws draws) Counter {
 	return nil
 }
 
-// resized turns a counter into one for another quota. A change of kind keeps the number of places taken, as if they had
-// all been taken now.
+// resized returns a counter for another quota that keeps the counted requests. If the kind changes, as many places are
+// taken as before, and all of them count as taken now.
 func resized(counter Counter, now time.Time, quota Quota, draws draws) Counter {
 	if counter == nil || !quota.limited() {
 		return newLateCounter(quota, draws)

@@ -8,11 +8,12 @@ import (
 
 // The faults in this file change how a server writes its 429s. Other faults can apply to the same request, too.
 
-// WithoutScope leaves X-RateLimit-Scope out of every 429, as old and compatible servers do.
+// WithoutScope leaves X-RateLimit-Scope out of every 429, as old servers and compatible servers do.
 func WithoutScope() Fault { return Fault{Also: true, Drop: []string{headerScope}} }
 
-// MillisecondBodies gives retry_after in milliseconds while Retry-After stays in seconds, as some compatible servers do
-// (and as Discord did until version 8 of its API). preciseHeader gives the header decimals: 0.91 beside 910.
+// MillisecondBodies gives retry_after in milliseconds, and leaves Retry-After in seconds. Some compatible servers do
+// this, and Discord did it until version 8 of its API. With preciseHeader, the header has decimals, for example 0.91
+// for 910 in the body.
 func MillisecondBodies(preciseHeader bool) Fault {
 	return editRefusals(func(response *Response, body *limitBody) {
 		if body.RetryAfter == nil {
@@ -26,7 +27,7 @@ func MillisecondBodies(preciseHeader bool) Fault {
 }
 
 // HeadersUntilFull makes Retry-After the time until the bucket is empty again. The body's retry_after stays the time
-// until one request is accepted. Discord's sliding buckets have been observed to do so.
+// until one request is accepted. This was observed at Discord's sliding buckets.
 func HeadersUntilFull() Fault {
 	return editRefusals(func(response *Response, _ *limitBody) {
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && response.Class == ClassUser {
@@ -35,8 +36,8 @@ func HeadersUntilFull() Fault {
 	})
 }
 
-// ShortHeaders makes every Retry-After one second, whatever the body says: observed on Discord for edits of crossposted
-// messages, with 1163 seconds in the body.
+// ShortHeaders makes every Retry-After one second, whatever the body says. This was observed on Discord for edits of
+// crossposted messages, where the body said 1163 seconds.
 func ShortHeaders() Fault {
 	return editRefusals(func(response *Response, _ *limitBody) {
 		if response.Header.Get(headerRetryAfter) != "" {
@@ -53,7 +54,7 @@ func WithoutRetryAfter() Fault {
 	})
 }
 
-// editRefusals changes the 429s of the API.
+// editRefusals returns a fault that calls edit for every 429 of the API and writes the changed body.
 func editRefusals(edit func(*Response, *limitBody)) Fault {
 	return Fault{Also: true, Edit: func(_ Call, response *Response) {
 		var body limitBody

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wait returns the times of a 429 in the header and in the body, nil if there is none.
+// wait returns the times that a 429 has in its header and in its body. A missing time is nil.
 func wait(t *testing.T, response *Response) (header, inBody any) {
 	t.Helper()
 	require.Equal(t, http.StatusTooManyRequests, response.Status)
@@ -75,7 +75,7 @@ func TestFaultsThatLetOthersApplyComeTogether(t *testing.T) {
 	})
 	responses := send(w, 0, 3, post)
 
-	assert.Equal(t, 500, responses[0].Status, "a field that only one fault sets applies")
+	assert.Equal(t, 500, responses[0].Status, "a field that only one fault sets takes effect")
 	assert.Equal(t, "first", responses[0].Header.Get("X-Fault"),
 		"if two faults contradict each other, the earlier one decides")
 	assert.Equal(t, "a", string(responses[0].Body))
@@ -84,6 +84,6 @@ func TestFaultsThatLetOthersApplyComeTogether(t *testing.T) {
 	assert.Empty(t, responses[1].Header.Get("X-Fault"))
 	assert.Equal(t, "b", string(responses[1].Body), "a fault without Also is the last one")
 
-	assert.Equal(t, 429, responses[2].Status, "no fault made the other requests uncounted")
+	assert.Equal(t, 429, responses[2].Status, "request 2 was counted: the fault that says otherwise comes too late")
 	assert.Equal(t, "21", responses[2].Header.Get("X-RateLimit-Limit"), "the later fault changes the state first")
 }

@@ -33,18 +33,18 @@ func (b *ByClass) add(class Class) {
 type Tally struct {
 	// Accepted counts requests that all limits accepted and that were answered as the rule says.
 	Accepted int
-	// Failed counts requests that all limits accepted, but that a fault answered with status 400 or more, or did not
-	// answer.
+	// Failed counts requests that all limits accepted, but that a fault answered with status 400 or higher, or whose
+	// answer was lost.
 	Failed int
-	// Refused counts requests that a limit refused. Avoidable and Excused are parts of Refused; the rest was
+	// Refused counts requests that a limit refused. Avoidable and Excused count parts of them; the other refusals were
 	// unavoidable.
 	Refused, Avoidable, Excused ByClass
-	// Late is the part of Excused that showed a limit which opens later than announced. LateOpenings counts the
-	// openings: requests in flight together are refused at the same one.
+	// Late counts the part of Excused whose cause was a limit that opened later than announced. LateOpenings counts such
+	// openings: requests that were in flight together are refused at the same opening.
 	Late         ByClass
 	LateOpenings int
-	// Inversions counts accepted requests that were overtaken: a request of the same bucket with a higher sequence
-	// number had been accepted before. Requests without a number are not counted.
+	// Inversions counts accepted requests that were overtaken: a request of the same bucket with a higher sequence number
+	// had been accepted earlier. Requests without a number are ignored.
 	Inversions int
 }
 
@@ -58,47 +58,51 @@ func (t *Tally) refuse(class Class, verdict Verdict) {
 	}
 }
 
-// Report is what the server saw. Requests = Accepted + Failed + Refused.Total() + Lost.
+// Report sums up what the server saw. Requests = Accepted + Failed + Refused.Total() + Lost.
 type Report struct {
 	Tally
 	Requests int
-	// Lost counts requests that were never processed: the connection broke before.
+	// Lost counts requests that were never processed because the connection broke before.
 	Lost int
-	// Invalid counts responses to the client as Discord does: 401, 403 and 429 other than shared ones.
+	// Invalid counts the responses to the client that Discord counts as invalid: 401, 403, and 429 without the scope
+	// "shared".
 	Invalid int
-	// Bans is how often the address was banned for invalid requests.
+	// Bans counts the bans of addresses for invalid requests.
 	Bans int
 	// Foreign counts accepted requests of other clients.
 	Foreign int
-	// MaxInFlight is the largest number of requests in flight at once, from the client's sending to its receiving. Only
-	// a Server knows it.
+	// MaxInFlight is the largest number of requests that were in flight at once: sent, but not yet answered at the client.
+	// Only the report of a Server has it.
 	MaxInFlight int
-	// First is when the first request was sent and Last when the last one was processed. Zero without requests.
+	// First is when the first request was sent, and Last is when the last request was processed. Both are zero without
+	// requests.
 	First, Last time.Time
 	// Buckets are sorted by hash, major parameter and authorization.
 	Buckets []BucketReport
 }
 
-// BucketReport is the part of one bucket. Requests that the global limit or the edge refuses do not reach a bucket.
+// BucketReport is the part of a report that belongs to one bucket. It does not count requests that the global limit or
+// the edge refused, because they did not reach a bucket.
 type BucketReport struct {
 	Tally
-	Hash          string // names its counters
+	Hash          string // the name of its counters
 	Major         string
 	Authorization string // a digest
 	Quota         Quota
-	// Evicted is the number of evicted buckets that this report sums up without naming them; 0 in all other reports.
+	// Evicted is 0, except in one report without a name, which sums up this many evicted buckets.
 	Evicted int
 }
 
-// Event is one request in the log. It contains no token.
+// Event is the log entry of one request. It contains no token.
 type Event struct {
 	SentAt    time.Time
-	At        time.Time // processed
+	At        time.Time // when the request was processed
 	Operation string
-	Hash      string // "" if it did not reach a bucket
+	Hash      string // "" if the request did not reach a bucket
 	Major     string
 	Sequence  int64
-	// Accepted numbers the accepted requests in the order of processing, from 1; 0: not accepted.
+	// Accepted numbers the accepted requests in the order of processing, from 1 on. It is 0 if the request was not
+	// accepted.
 	Accepted int
 	Status   int // 0: the connection broke before processing
 	Class    Class
@@ -107,11 +111,11 @@ type Event struct {
 	Value    any // Request.Value
 }
 
-// eventLog keeps the latest events, or all.
+// eventLog keeps the latest events, or all events.
 type eventLog struct {
 	events []Event
-	size   int // 0: all
-	next   int
+	size   int // largest number of kept events; 0: no limit
+	next   int // where the next event goes, once size events are kept
 }
 
 func (l *eventLog) add(event Event) {
@@ -131,7 +135,8 @@ func (l *eventLog) all() []Event {
 // Events returns the latest events (all with Config.FullLog) in the order of processing.
 func (w *World) Events() []Event { return w.events.all() }
 
-// Refusals returns the latest refusals. They are kept separately, so that successes do not push them out.
+// Refusals returns the latest refusals. They are kept in a log of their own, so that accepted requests do not push them
+// out.
 func (w *World) Refusals() []Event { return w.refusals.all() }
 
 // Report sums up what has happened so far.

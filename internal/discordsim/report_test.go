@@ -46,7 +46,7 @@ func TestReportPerBucket(t *testing.T) {
 		Hash: "h", Major: "1", Authorization: digest("Bot a"), Quota: Fixed(2, time.Second),
 		Tally: Tally{Accepted: 2, Refused: ByClass{User: 1}, Avoidable: ByClass{User: 1}},
 	})
-	assert.NotContains(t, fmt.Sprint(report, w.Events()), "Bot a", "no credential in a report")
+	assert.NotContains(t, fmt.Sprint(report, w.Events()), "Bot a", "a report contains no credential")
 }
 
 func TestRecentEventsAreARing(t *testing.T) {

@@ -12,22 +12,22 @@ import (
 // Request is a request as the simulated server sees it.
 type Request struct {
 	Method string
-	Path   string // as in the request line; /api, /vN and a query are ignored
-	// Authorization is compared but not interpreted. If it is empty, the request counts against the limit of the IP
+	Path   string // as in the request line; /api, /vN and the query are ignored
+	// Authorization is compared but not interpreted. If it is empty, the request counts against the global limit of the IP
 	// address.
 	Authorization string
-	// Address is the client's IP. All clients of a Server share the empty one.
+	// Address is the client's IP address. A Server leaves it empty, so all its clients share one address.
 	Address string
-	// Fields are the names of the top-level members of a JSON body; sub-limits look at them.
+	// Fields are the names of the top-level members of a JSON body. Sub-limits look at these names.
 	Fields []string
 	// Sequence numbers the requests from 1 on, in the order that the client intends; 0: not numbered.
 	Sequence int64
-	// SentAt is when the request entered, before it travelled; zero: the moment of processing.
+	// SentAt is when the client sent the request; zero: the moment of processing.
 	SentAt time.Time
-	// Header and Body are only for hooks.
+	// Header and Body are only for hooks (functions of a Config).
 	Header http.Header
 	Body   []byte
-	// Value is what Config.Enter has returned, for hooks and for the request's event.
+	// Value is the result of Config.Enter. Hooks and the request's event get it.
 	Value any
 }
 
@@ -35,7 +35,7 @@ type Request struct {
 type Call struct {
 	Request   Request
 	Now       time.Time     // the moment of processing
-	Clock     time.Time     // what the server's clock shows then: Now and the skew
+	Clock     time.Time     // what the server's clock shows at that moment: Now plus Config.ClockSkew
 	Elapsed   time.Duration // from the beginning of the world until Now
 	Operation string        // such as "POST /channels/{id}/messages"
 	Major     string        // channel, guild or webhook; "" if the operation has none
@@ -44,49 +44,52 @@ type Call struct {
 	op operation
 }
 
-// Rule describes the operations that match Method and Path. The first rule that matches a request is its rule.
+// Rule describes how the server treats the operations that match Method and Path. The first rule that matches a request
+// is the request's rule.
 type Rule struct {
 	// Method is one method; "" or "*" matches all.
 	Method string
-	// Path is matched segment by segment, without /api and /vN. "{anything}" matches any segment that varies (ids,
-	// tokens, emoji, codes), "*" any one segment, "**" at the end any rest. A number matches that id only.
+	// Path is matched segment by segment, without /api and /vN. "{anything}" matches any segment that varies (ids, tokens,
+	// emoji, codes). "*" matches any one segment, and "**" at the end matches any number of segments. A number matches
+	// only that id.
 	Path string
-	// Hash names the counters; rules with one hash share them. "" gives every operation a hash of its own.
+	// Hash names the counters: rules with the same hash share counters. "" gives every operation a hash of its own.
 	Hash string
-	// Announce is sent in X-RateLimit-Bucket instead of Hash. With it, two routes can announce the same bucket although
-	// they have different ones, as happened on Discord until 2026. Refusals in such a bucket are excused.
+	// Announce is sent in X-RateLimit-Bucket instead of Hash. With Announce, two routes can announce the same bucket
+	// although different buckets count them, as happened on Discord until 2026. Refusals by such a bucket are excused.
 	Announce string
-	// Quota is the limit of each (hash, major parameter, authorization), or of each (hash, token) for routes with a
-	// webhook's token. Without one, answers carry no limit headers.
+	// Quota is the limit of each combination of hash, major parameter and authorization. For routes with a webhook's
+	// token, the token replaces the authorization. Without a Quota, answers carry no limit headers.
 	Quota Quota
 	// Changes replace Quota and Hash at given times, at once or server by server.
 	Changes []Change
-	// Server returns which of Discord's servers handles a request: a number from 0 to below 1, in the order in which
-	// changes reach the servers. Nil: a random one.
+	// Server returns which of Discord's servers handles a request: a number from 0 to below 1. Changes reach servers with
+	// lower numbers first. Nil: a random number for each request.
 	Server func(Call) float64
-	// Vary may replace parts of the rule for one request, see [Alternate], [EachTime], [HashByMajor], [HashByPath],
+	// Vary may replace parts of the rule for one request. See [Alternate], [EachTime], [HashByMajor], [HashByPath],
 	// [LateFor], [ErrorBucket] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
-	// Shared is a limit of the resource, hidden from headers and shared by all clients.
+	// Shared is a limit of the resource. No header shows it, and all clients share it.
 	Shared *SharedLimit
-	// Errors is a limit on the errors of an address. Only the 429s that it causes name it.
+	// Errors limits how many errors an address may cause. Only the 429s of this limit name it.
 	Errors *ErrorLimit
-	// Edge refuses requests of this rule in front of Discord, with a page instead of an API answer.
+	// Edge is a limit in front of Discord. It refuses requests of this rule with a page instead of an API answer.
 	Edge *EdgeLimit
 	// Status and Body answer an accepted request. Zero: 200 and "{}".
 	Status int
 	Body   string
-	// Faults are tried in order: the first that applies is used, and later ones if its Also is set.
+	// Faults are tried in order. The first one that applies is used. If its field Also is set, later ones are tried, too.
 	Faults []Fault
 }
 
 // SubLimit counts some requests of a rule a second time, for each hash, major parameter and authorization. Its refusal
-// has the scope "user" and headers that show places left. The refused request keeps its place in the bucket (according
-// to Discord's staff). If that place was the last one, the headers look like those of an ordinary refusal.
+// has the scope "user", but usually its headers show that requests remain. The refused request keeps its place in the
+// bucket (according to Discord's staff). If that place was the last one, the headers look like those of a refusal by
+// the bucket.
 type SubLimit struct {
-	Fields []string        // a request with any of these body fields counts; empty: every request counts
+	Fields []string        // a request with at least one of these body fields counts; empty: every request counts
 	When   func(Call) bool // further condition for a request to count; nil: none
 	Quota  Quota
 	Code   int // `code` of the 429's body; 0: none
@@ -104,22 +107,22 @@ type SharedLimit struct {
 	Silent bool
 }
 
-// ErrorLimit counts the answers with status 400 or higher to an address. Once it is full, it refuses every request of
-// the address to a rule that has it. These refusals have limit headers and a bucket name that no other answers have, as
-// on compatible servers where one middleware limits errors on all routes. With [Extending] each refusal prolongs the
-// block.
+// ErrorLimit counts the answers with status 400 or higher to an address. Once the limit is reached, it refuses every
+// request from the address to a rule with this limit. These refusals have limit headers and a bucket name that no other
+// answers have, as on compatible servers where one middleware limits errors on all routes. With an [Extending] quota,
+// each refusal prolongs the block.
 type ErrorLimit struct {
 	Name  string // name of the bucket and of its counters; not empty
 	Quota Quota
 }
 
-// Variant replaces parts of a rule for one request. Zero fields keep the rule's.
+// Variant replaces parts of a rule for one request. A zero field leaves that part of the rule unchanged.
 type Variant struct {
 	Hash     string
 	Quota    Quota
 	Lateness Lateness // of the quota that applies
 	Status   int
-	// Unpredictable says that no client can know which hash the request will get. Its refusals are excused.
+	// Unpredictable says that no client can know which hash the request will get. Refusals of such a request are excused.
 	Unpredictable bool
 }
 
@@ -207,7 +210,7 @@ func (r *Rule) validate() error {
 
 func (r *Rule) String() string { return strings.TrimSpace(r.Method + " " + r.Path) }
 
-// namesOneID reports whether the path names one id instead of any.
+// namesOneID reports whether the rule's path names a certain id, so that the rule matches only that id.
 func (r *Rule) namesOneID() bool {
 	return slices.ContainsFunc(strings.Split(r.Path, "/"), isNumber)
 }

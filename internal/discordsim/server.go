@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// ErrClosed is returned for requests to a Server that has been closed.
+// ErrClosed is the error of calls of, and of requests to, a Server that has been closed.
 var ErrClosed = errors.New("discordsim: server closed")
 
 // errConnectionLost is the client's error for a broken connection.
 var errConnectionLost = errors.New("discordsim: connection reset by peer")
 
-// Server puts a [World] behind HTTP. A request enters, travels for its inbound latency and is processed at its arrival,
-// in the order of arrival. Its answer travels back. All waiting is done by timers, so that a Server made in a
-// testing/synctest bubble uses the bubble's time. A Server is safe for concurrent use.
+// Server puts a [World] behind HTTP. A request enters, travels for its inbound latency, and is processed at its
+// arrival, in the order of arrivals. Then the answer travels back. A Server waits only with timers, so a Server made in
+// a testing/synctest bubble uses the bubble's time. A Server is safe for concurrent use.
 //
-// There are four ways in: ServeHTTP for any HTTP server, Listen for real sockets on the loopback interface, DialContext
-// for connections in memory, and RoundTripper without any connection.
+// Requests enter through ServeHTTP (any HTTP server), Listen (sockets on the loopback interface), DialContext
+// (connections in memory), or RoundTripper (no connection).
 type Server struct {
 	config Config
 	epoch  time.Time
 	closed chan struct{}
-	busy   sync.WaitGroup // travelling requests, and goroutines that accept connections
+	busy   sync.WaitGroup // counts travelling requests and goroutines that accept connections
 
 	mu          sync.Mutex
 	world       *World
@@ -57,7 +57,8 @@ func New(config Config) (*Server, error) {
 	}, nil
 }
 
-// now uses only the monotonic clock, so that a step of the machine's wall clock does not change the server's time.
+// now returns the server's time. It uses only the monotonic clock, so that a step of the machine's wall clock does not
+// change the server's time.
 func (s *Server) now() time.Time { return s.epoch.Add(time.Since(s.epoch)) }
 
 // Report sums up what has happened so far.
@@ -69,7 +70,7 @@ func (s *Server) Report() Report {
 	return report
 }
 
-// Events returns the latest events, or all with Config.FullLog.
+// Events returns the latest events, or all events with Config.FullLog.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +84,7 @@ func (s *Server) Refusals() []Event {
 	return s.world.Refusals()
 }
 
-// Consume makes n foreign requests now and returns how many were accepted.
+// Consume sends n foreign requests now and returns how many were accepted.
 func (s *Server) Consume(request Request, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,18 +93,18 @@ func (s *Server) Consume(request Request, n int) int {
 	return s.world.Consume(now, request, n)
 }
 
-// journey is one request inside the server, from entering to leaving.
+// journey is one request on its way through the server, with its answer.
 type journey struct {
 	request  Request
 	sent     time.Time
 	in, out  time.Duration
 	arrival  time.Time
-	entry    uint64    // decides between requests that arrive at the same time
+	entry    uint64    // decides the order of requests that arrive at the same time
 	response *Response // nil before processing
-	gone     bool      // the client went away before processing
+	gone     bool      // the client gave up before the request was processed
 }
 
-// enter registers a request and draws its latency. The caller must call leave if the error is nil.
+// enter registers a request and draws its latency. If the error is nil, the caller must call leave later.
 func (s *Server) enter() (*journey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +125,8 @@ func (s *Server) leave() {
 	s.mu.Unlock()
 }
 
-// travel takes a request to the world and its answer back. If the context ends before the request is processed, the
-// request is never counted. If the context ends later, only the answer is lost.
+// travel takes a request to the world, and the answer back. It blocks for the latency. If the context ends before the
+// request is processed, the request is never counted. If the context ends after that, only the answer is lost.
 func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Response, error) {
 	request.SentAt = j.sent
 	j.request = request
@@ -164,8 +165,8 @@ func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Resp
 	return response, nil
 }
 
-// handle lets a fault answer a request, without a lock. If the fault panics or ends the goroutine, the client never
-// reads an answer.
+// handle calls Fault.Handle, without a lock. If that function panics or ends the goroutine, the client never reads an
+// answer.
 func (s *Server) handle(j *journey, response *Response) {
 	answered := false
 	defer func() {
@@ -181,7 +182,8 @@ func (s *Server) handle(j *journey, response *Response) {
 	answered = true
 }
 
-// withdraw takes back a request. It reports whether the request had not been processed yet; then it never will be.
+// withdraw takes a request back. It reports true if the request had not been processed yet. Such a request is never
+// processed.
 func (s *Server) withdraw(j *journey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +191,9 @@ func (s *Server) withdraw(j *journey) bool {
 	return j.gone
 }
 
-// arrive returns the answer. It processes all requests that have arrived by now, in the order and at the times of their
-// arrival, and not in the order in which goroutines happen to wake.
+// arrive returns the answer to a request that has arrived. For that, it processes all requests that have arrived by
+// now. It does so in the order and with the times of their arrivals, and not in the order in which goroutines happen to
+// wake.
 func (s *Server) arrive(j *journey) *Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +210,7 @@ func (s *Server) processDue(now time.Time) {
 	}
 }
 
-// wait sleeps. It returns early when the context ends or the server is closed.
+// wait sleeps for the duration d. It returns earlier, with an error, when the context ends or the server is closed.
 func (s *Server) wait(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -227,7 +230,7 @@ func (s *Server) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// waitForEver returns when the context ends or the server is closed.
+// waitForEver waits until the context ends or the server is closed, and returns the error that says which.
 func (s *Server) waitForEver(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -237,8 +240,8 @@ func (s *Server) waitForEver(ctx context.Context) error {
 	}
 }
 
-// Close ends the server. Requests inside fail, and connections are closed. When Close returns, all goroutines of this
-// package have ended. The report stays readable. A second Close has no effect.
+// Close ends the server. Requests on their way fail, and connections are closed. When Close returns, all goroutines of
+// the server have ended. Report, Events and Refusals still work. A second Close has no effect.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.isClosed {

@@ -45,7 +45,7 @@ func inVirtualTime(t *testing.T, config Config, test func(t *testing.T, server *
 	}
 }
 
-// ask sends a request and reads the answer. The header fields are names and values in turn.
+// ask sends a request and reads the answer. header lists the names and values of header fields in turn.
 func ask(ctx context.Context, client *http.Client, method, url, body string, header ...string) (
 	response *http.Response, content string, err error,
 ) {
@@ -100,7 +100,7 @@ func TestLimitsAreEnforcedWhenTheRequestArrives(t *testing.T) {
 		for i := range 5 {
 			response, _, err := ask(t.Context(), client, "GET", messagesURL, "")
 			require.NoError(t, err)
-			// The window opened at 0.1 s; request i is processed at 0.1 + 0.2 i.
+			// The window opened at 0.1 s, and request i is processed at 0.1 + 0.2 i seconds.
 			assert.Equal(t, seconds(1000-200*int64(i)), response.Header.Get(headerResetAfter))
 		}
 		status, _ := get(t, client, messagesURL) // sent at 1 s, processed at 1.1 s: the window has just closed
@@ -219,8 +219,8 @@ func TestBodiesMayNeverEnd(t *testing.T) {
 	}
 }
 
-// stalled gets an answer whose body does not end, reads the part that comes, and gives up after a minute. It returns
-// the error that ended the reading.
+// stalled gets an answer whose body does not end. It reads the part of the body that comes, and gives up after a
+// minute. It returns the error of the last Read.
 func stalled(t *testing.T, client *http.Client, want string, giveUp func(context.CancelFunc, *http.Response)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -273,7 +273,8 @@ func TestRequestsAreProcessedInTheOrderOfArrival(t *testing.T) {
 	})
 }
 
-// Requests that enter one after the other and arrive at the same moment must be processed in the order of entering.
+// Requests that enter one after the other, but arrive at the same moment, must be processed in the order in which they
+// entered.
 func TestEqualArrivalsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -286,7 +287,7 @@ func TestEqualArrivalsKeepTheirOrder(t *testing.T) {
 				_, _, err := ask(t.Context(), client, "GET", messagesURL, "", SequenceHeader, fmt.Sprint(i+1))
 				assert.NoError(t, err)
 			})
-			synctest.Wait() // the server has the request
+			synctest.Wait() // until the request has entered the server
 		}
 		group.Wait()
 		assert.Zero(t, server.Report().Inversions)

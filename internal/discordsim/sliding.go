@@ -2,14 +2,15 @@ package discordsim
 
 import "time"
 
-// slidingLog remembers when each request was accepted. A place is free again one period and its lateness later.
+// slidingLog remembers when each request was accepted. The place of that request is free again one period, plus
+// lateness, later.
 type slidingLog struct {
 	quota  Quota
 	draws  draws
 	places takenPlaces
 }
 
-// add counts a request, even if there is no room.
+// add counts a request, even if the log is full.
 func (s *slidingLog) add(now time.Time, who Consumer) {
 	s.places.expire(now, s.quota.Limit)
 	s.places.add(now.Add(s.quota.Period), s.draws.next(s.quota.Lateness), who)

@@ -10,8 +10,8 @@ type takenPlaces struct {
 }
 
 type takenPlace struct {
-	back time.Time     // when it becomes free, as announced
-	late time.Duration // how much later than announced
+	back time.Time     // when the place becomes free, as announced
+	late time.Duration // how much later than announced it really becomes free
 	who  Consumer
 }
 
@@ -19,7 +19,8 @@ func (p takenPlace) returns() time.Time { return p.back.Add(p.late) }
 
 func (t *takenPlaces) live() []takenPlace { return t.list[t.gone:] }
 
-// expire frees the places whose time has come. It remembers the latest of them, as many as the limit.
+// expire frees the places whose time has come. The list keeps the latest places, at least as many as the limit, because
+// opened needs them.
 func (t *takenPlaces) expire(now time.Time, limit int) {
 	for t.gone < len(t.list) && !now.Before(t.list[t.gone].returns()) {
 		if t.list[t.gone].who == Own {
@@ -33,7 +34,8 @@ func (t *takenPlaces) expire(now time.Time, limit int) {
 	}
 }
 
-// opened returns when the place that the next request takes was announced to be free; zero: it was never taken.
+// opened returns the time at which, as announced, the place for the next request becomes or became free; zero: that
+// place was never taken.
 func (t *takenPlaces) opened(limit int) time.Time {
 	if i := len(t.list) - limit; i >= 0 {
 		return t.list[i].back
@@ -41,7 +43,7 @@ func (t *takenPlaces) opened(limit int) time.Time {
 	return time.Time{}
 }
 
-// last returns when all places will be free, as announced; zero if all are free.
+// last returns when all places will be free, as announced. It is zero if all places are free.
 func (t *takenPlaces) last() time.Time {
 	if live := t.live(); len(live) > 0 {
 		return live[len(live)-1].back
@@ -49,7 +51,8 @@ func (t *takenPlaces) last() time.Time {
 	return time.Time{}
 }
 
-// add takes a place that is announced to be free at back. It does not become free before an earlier one.
+// add takes a place that is announced to become free at the time back. The place does not become free before an earlier
+// one does.
 func (t *takenPlaces) add(back time.Time, late time.Duration, who Consumer) {
 	if live := t.live(); len(live) > 0 {
 		late = max(late, live[len(live)-1].returns().Sub(back))
@@ -60,7 +63,7 @@ func (t *takenPlaces) add(back time.Time, late time.Duration, who Consumer) {
 	}
 }
 
-// move changes when places become free, as announced.
+// move replaces the announced times at which taken places become free.
 func (t *takenPlaces) move(to func(time.Time) time.Time) {
 	for i := range t.live() {
 		t.live()[i].back = to(t.live()[i].back)
@@ -75,7 +78,7 @@ func (t *takenPlaces) state(now time.Time, limit int) State {
 	}
 	last, next := live[len(live)-1], live[0]
 	if over := len(live) - limit; over >= 0 {
-		next = live[over] // over > 0 after the limit was lowered: this many more places have to become free first
+		next = live[over] // the limit was lowered if over > 0: then this many more places have to become free
 		state.RetryAfter = next.returns().Sub(now)
 	}
 	state.ResetAfter, state.ResetLate = last.returns().Sub(now), last.late
@@ -83,7 +86,7 @@ func (t *takenPlaces) state(now time.Time, limit int) State {
 	return state
 }
 
-// overdue returns how many places are not free although their announced time is over.
+// overdue returns how many places are still taken although they were announced to be free by now.
 func (t *takenPlaces) overdue(now time.Time) (n int) {
 	for _, place := range t.live() {
 		if place.back.After(now) {

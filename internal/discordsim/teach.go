@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// teach adds to a response the lessons that the client will have learnt when it has read the answer.
+// teach adds to a response the lessons that the client learns when it reads the response.
 func (w *World) teach(response *Response, x *exchange) {
 	if response.lost {
 		if x.bucket != nil {
@@ -32,8 +32,8 @@ func (w *World) teach(response *Response, x *exchange) {
 		response.addLesson(hold)
 		return
 	}
-	// Headers name the end of a window, but not when the next place of a sliding bucket becomes free. A client knows
-	// that from its own requests, which are judged by whether they alone fill the bucket.
+	// Headers name the end of a window, but they do not say when the next place of a sliding bucket becomes free. A client
+	// derives that time from its own requests, and is blamed only if they alone fill the bucket.
 	truth := stated(b.counter, x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
@@ -57,15 +57,15 @@ func (w *World) teach(response *Response, x *exchange) {
 	case hold.gate == description.gate:
 		response.addLesson(bothLessons(hold, description))
 	case description.honesty == silent && response.Status >= http.StatusBadRequest:
-		response.addLesson(hold) // an error without headers does not make a client believe that there is no limit
+		response.addLesson(hold) // from an error without headers a client does not conclude that there is no limit
 	default:
 		response.addLesson(hold)
 		response.addLesson(description)
 	}
 }
 
-// measures reports whether an answer shows how long a request may occupy a place. An answer in the middle of a window,
-// or before an earlier request's place becomes free, does not.
+// measures reports whether an answer shows how long a request may occupy a place. An answer does not show it in the
+// middle of a window, or while the place of an earlier request is taken.
 func measures(quota Quota, stated State) bool {
 	partly := quota.Kind == KindFixed && !quota.Aligned || quota.NamesNext
 	return !partly || stated.ResetAfter >= quota.Period-time.Millisecond
@@ -77,8 +77,8 @@ func (r *Response) addLesson(l lesson) {
 	}
 }
 
-// bothLessons combines the two lessons of a 429 of the bucket: how long to wait, and the limit headers. The wait
-// counts; the headers replace a missing wait.
+// bothLessons combines the two lessons of a 429 of the bucket: its wait, and its limit headers. The wait counts. If the
+// 429 names no wait, the limit headers count instead.
 func bothLessons(hold, description lesson) lesson {
 	hold.rule = description.rule
 	switch {
@@ -100,13 +100,13 @@ func (w *World) Lose(response *Response) {
 	response.reply.lose()
 }
 
-// Deliver records that the client has received the answer at the given time, and knows from then on what the answer
-// says. Calls may come in any order, and before the World's time has reached that moment. An answer that is never
-// delivered teaches nothing.
+// Deliver records that the client receives the answer at the given time, and from then on knows what the answer says.
+// Calls may come in any order, and the given time may be later than the World's. The client learns nothing from an
+// answer that is never delivered.
 func (w *World) Deliver(response *Response, at time.Time) { w.DeliverLate(response, at, at) }
 
-// DeliverLate is Deliver for an answer that the client can use only some time after receiving it. Times in the answer
-// count from received; the client can use the answer from at on.
+// DeliverLate is like Deliver, for an answer that the client can use only some time after receiving it. Waits in the
+// answer count from received, and the client can use the answer from the time at on.
 func (w *World) DeliverLate(response *Response, received, at time.Time) {
 	response.reply.read(at)
 	for _, l := range response.lessons {

@@ -2,23 +2,25 @@ package discordsim
 
 import "time"
 
-// LimitUse is one request, of the client or of another client, at one limit, with the state of the limit's counter
-// right afterwards. Together, the uses of a limit say when its windows opened and closed and how full it was in
-// between.
+// LimitUse is one request at one limit, with the state of the limit's counter immediately after the request. The
+// request may come from another client. All uses of a limit together show when its windows opened and closed, and how
+// full the limit was in between.
 type LimitUse struct {
 	At  time.Time
 	Who Consumer
-	// Class names the limit: ClassUser for the bucket of the route, otherwise the class of its refusals.
+	// Class says which limit this is: it is the class of the limit's refusals. ClassUser stands for the bucket of the
+	// route.
 	Class Class
-	// Hash and Major name the bucket. A limit that is not a bucket has no hash, and one for everything has no major.
+	// Hash and Major name the bucket. For a limit that is not a bucket, Hash is empty. For the global limit, Major is
+	// empty, too.
 	Hash, Major string
-	// Taken: the request was accepted and counted here.
+	// Taken says that this limit accepted and counted the request.
 	Taken bool
 	Quota Quota // zero if nothing is limited
 	State State // zero if nothing is limited
 }
 
-// used calls Config.ObserveLimit, if it is set, with a request at a limit.
+// used calls Config.ObserveLimit, if it is set, for one request at one limit.
 func (w *World) used(x *exchange, class Class, g *gate, taken bool) {
 	if w.config.ObserveLimit == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// observed collects the uses of limits by class.
+// observed returns a change of a Config: the world collects the uses of limits in a map, by class.
 func observed(uses map[Class][]LimitUse) func(*Config) {
 	return func(c *Config) {
 		c.ObserveLimit = func(use LimitUse) { uses[use.Class] = append(uses[use.Class], use) }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// discordEpoch is the beginning of 2015, from which snowflakes count milliseconds.
+// discordEpoch is the beginning of 2015. Snowflakes (Discord's ids) contain the milliseconds since then.
 var discordEpoch = time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// SnowflakeAt returns the first id that Discord could have issued at a moment after the beginning of 2015.
+// SnowflakeAt returns the smallest id that Discord could have issued at a given time, which must not be before 2015.
 func SnowflakeAt(t time.Time) uint64 {
 	return uint64(t.Sub(discordEpoch).Milliseconds()) << 22
 }
@@ -20,7 +20,7 @@ func SnowflakeTime(id uint64) time.Time {
 	return discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
 }
 
-// Alternate gives the requests of a rule one of two hashes in turn.
+// Alternate gives each request of a rule one of two hashes, in turn.
 func Alternate(first, second string) func(Call) Variant {
 	return func(call Call) Variant {
 		if call.N%2 == 1 {
@@ -38,27 +38,27 @@ func EachTime(prefix string) func(Call) Variant {
 }
 
 // HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes. Some
-// servers that are compatible with Discord behave like this: they have a bucket id for each channel. Rules with the
-// same prefix share the counters of a channel. The client does not know a channel's hash before the first answer from
-// that channel, so its first requests are judged like those of an operation that was never used.
+// servers that are compatible with Discord do this. Rules with the same prefix share the counters of a channel. The
+// client does not know a channel's hash before the first answer from that channel. So its first requests in a channel
+// are judged like the first requests of an operation.
 func HashByMajor(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(call.Major)}
 	}
 }
 
-// HashByPath gives every URL a hash of its own, which never changes. Some servers that are compatible with Discord
-// behave like this: they name buckets by URL. Each URL has the quota. Requests are judged as with [HashByMajor].
+// HashByPath gives every URL a hash of its own, which never changes. Some servers that are compatible with Discord do
+// this. The rule's quota applies to each URL separately. Requests are judged as with [HashByMajor].
 func HashByPath(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(strings.Join(call.op.raw, "/"))}
 	}
 }
 
-// ErrorBucket counts the errors of a rule in a bucket of their own, and their answers carry its headers. Successes
-// follow the rule, which may have no limit and no headers. status returns the status of each request, 0 for a success.
-// When the bucket is full, requests that would be errors are refused. No client can know which request will be an
-// error.
+// ErrorBucket counts the errors of a rule in a bucket of their own. The answers to them carry that bucket's headers.
+// Successes follow the rule, which may have no limit and no headers. status returns the status of the answer to a
+// request, 0 for a success. When the bucket is full, requests that would be errors are refused. These refusals are
+// excused, because no client can know which request will be an error.
 func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Variant {
 	return func(call Call) Variant {
 		if s := status(call); s != 0 {
@@ -68,17 +68,17 @@ func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Var
 	}
 }
 
-// Ages are the buckets of "Delete Message", which depend on the age of the message: up to about ten seconds, older, or
-// older than 14 days (observed by client authors).
+// Ages has the three buckets of "Delete Message". The age of the message decides between them: up to about ten seconds
+// (Young), older (Normal), or older than 14 days (Old). Client authors have observed this.
 type Ages struct {
 	Young, Normal, Old Variant
-	// Missing names messages that do not exist: requests to delete them are answered with 404 in the young bucket.
-	// Missing may be nil.
+	// Missing reports whether a message does not exist. A request to delete such a message is answered with 404 and
+	// counted in the bucket Young. Missing may be nil.
 	Missing func(id uint64) bool
 }
 
 // ByMessageAge chooses the bucket by the message id at the end of the path and by the server's clock. A client can
-// compute the age as well, so refusals are judged like all others.
+// compute the age as well, so refusals are judged like those of other rules.
 func ByMessageAge(ages Ages) func(Call) Variant {
 	return func(call Call) Variant {
 		id, err := strconv.ParseUint(call.op.raw[len(call.op.raw)-1], 10, 64)

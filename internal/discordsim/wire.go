@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The limit headers as Discord documents them, in the form of http.Header keys.
+// The names of the headers about limits that Discord documents, as keys of an http.Header.
 const (
 	headerLimit      = "X-Ratelimit-Limit"
 	headerRemaining  = "X-Ratelimit-Remaining"
@@ -26,22 +26,22 @@ type Response struct {
 	Body   []byte
 	// Class is the class of the refusal, or ClassNone.
 	Class Class
-	// Verdict and Because judge a refusal.
+	// Verdict is the judgement about a refusal, and Because is the reason.
 	Verdict Verdict
 	Because string
-	// Connection, Delay, BodyDelay and Stall are faults that the transport carries out.
+	// Connection, Delay, BodyDelay and Stall describe faults, which the Server carries out.
 	Connection Connection
 	Delay      time.Duration
 	BodyDelay  time.Duration
 	Stall      Stall
 
-	handle  func(value any, response *Response) // Fault.Handle, still to be called
+	handle  func(value any, response *Response) // Fault.Handle, which has not been called yet; nil: none
 	reply   reply
 	lessons []lesson // what the client learns by reading this response
 	lost    bool     // the client will never read this response
 }
 
-// coming returns the part of the body that the client gets, and whether it is the whole body.
+// coming returns the part of the body that the client gets, and whether this is the whole body.
 func (r *Response) coming() (body []byte, all bool) {
 	switch r.Stall {
 	case StallAtOnce:
@@ -52,7 +52,7 @@ func (r *Response) coming() (body []byte, all bool) {
 	return r.Body, true
 }
 
-// baseHeader returns the headers that every answer through the edge has.
+// baseHeader returns the headers that every answer has, because all answers pass the edge.
 func (w *World) baseHeader(now time.Time, contentType string) http.Header {
 	header := make(http.Header, 12)
 	header["Date"] = []string{now.Add(w.config.ClockSkew).UTC().Format(http.TimeFormat)}
@@ -79,7 +79,7 @@ func (w *World) describe(header http.Header, now time.Time, hash string, state S
 	header[headerBucket] = []string{hash}
 }
 
-// milliseconds rounds a time to the precision of headers.
+// milliseconds rounds a duration to milliseconds, the precision of headers.
 func (r Rounding) milliseconds(d time.Duration) int64 {
 	switch r {
 	case RoundNearest:
@@ -89,12 +89,12 @@ func (r Rounding) milliseconds(d time.Duration) int64 {
 	}
 	ms := int64(d / time.Millisecond)
 	if d < 0 && d%time.Millisecond != 0 {
-		ms-- // division rounds towards zero, and a skewed clock may lie before the epoch
+		ms-- // the division has rounded towards zero; d is negative if a skewed clock is before the epoch
 	}
 	return ms
 }
 
-// seconds writes milliseconds as decimal seconds with three places.
+// seconds formats milliseconds as seconds with three decimals.
 func seconds(ms int64) string {
 	text := make([]byte, 0, 20)
 	if ms < 0 {
@@ -105,12 +105,12 @@ func seconds(ms int64) string {
 	return string(append(text, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10)))
 }
 
-// wholeSeconds returns a Retry-After: seconds, rounded up.
+// wholeSeconds formats milliseconds as whole seconds, rounded up, for a Retry-After.
 func wholeSeconds(ms int64) string {
 	return strconv.FormatInt((ms+999)/1000, 10)
 }
 
-// limitBody is the body of a 429 by the API. Times are in seconds.
+// limitBody is the body of a 429 from the API. RetryAfter is in seconds.
 type limitBody struct {
 	Message    string   `json:"message"`
 	RetryAfter *float64 `json:"retry_after,omitempty"`
@@ -162,7 +162,7 @@ const (
 		`too many rate limit violations.", "code": 0}`
 )
 
-// writeEdge builds the edge's answer: no scope, no Via, no retry_after.
+// writeEdge builds the edge's answer, which has no scope, no Via and no retry_after.
 func (w *World) writeEdge(response *Response, now time.Time, refusal refusal) {
 	response.Status, response.Class = http.StatusTooManyRequests, refusal.class
 	if refusal.page == PageJSON {
@@ -175,7 +175,7 @@ func (w *World) writeEdge(response *Response, now time.Time, refusal refusal) {
 	}
 }
 
-// defaultBody returns the body of a status when no rule gives one.
+// defaultBody returns the body for a status, for answers whose rule sets none.
 func defaultBody(status int) []byte {
 	switch {
 	case status == http.StatusNoContent:

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// World is the simulated Discord without a transport: it has all state, and gets the time as an argument. It has no
-// lock, starts no goroutine and reads no clock. Use a [Server] unless a test has a schedule of its own.
+// World is the simulated Discord without a transport. It holds all state, and its methods get the time as an argument.
+// A World has no lock, starts no goroutine and reads no clock. Use a [Server] unless the test itself decides when
+// requests are processed and answered.
 type World struct {
 	config             Config
 	start              time.Time
@@ -22,24 +23,24 @@ type World struct {
 	invalid            map[string]*invalidCount // by address
 	foreign            []*consumer
 	chance             *rand.Rand
-	sweepFrom, sweepAt int // evict idle buckets and gates when there are this many
+	sweepFrom, sweepAt int // evict idle buckets and gates when there are sweepAt of them
 
 	report           Report
 	evicted          BucketReport
 	events, refusals eventLog
 }
 
-// recentEvents is how many of the latest events, and of the latest refusals, are kept.
+// recentEvents is the number of events, and the number of refusals, that are kept: always the latest ones.
 const recentEvents = 256
 
-// ruleState is a rule and its present state.
+// ruleState is a rule with what has happened to it.
 type ruleState struct {
 	Rule
 	index     int
 	requests  int
 	changes   int       // changes that have been noticed
 	changed   time.Time // when the latest change was noticed
-	described time.Time // when an honest description was first delivered since then
+	described time.Time // when the first honest description after that change was delivered
 }
 
 type bucketKey struct{ counters, major, authorization string }
@@ -47,10 +48,10 @@ type bucketKey struct{ counters, major, authorization string }
 type bucket struct {
 	gate
 	tally   Tally
-	highest int64 // highest sequence number accepted so far
+	highest int64 // highest sequence number of an accepted request so far
 }
 
-// gateKey identifies a gate that is not a route's bucket.
+// gateKey identifies a gate (a limit) that is not a route's bucket.
 type gateKey struct {
 	class         Class
 	name          string
@@ -103,30 +104,30 @@ type exchange struct {
 	quota         Quota
 	status        int
 	unpredictable bool
-	renamed       bool      // its counters are announced under more than one hash
-	settled       time.Time // since when the rule has used these counters
+	renamed       bool      // at present, the counters are announced under more than one hash
+	settled       time.Time // when the rule began to use these counters
 	discovery     *discovery
 	stray         *stray // nil if the request is no stray
 
 	bucket  *bucket // nil before the request has reached it
 	refusal refusal
 
-	late      time.Duration // how much later than announced the refusing limit opens, if it refused because of that
+	late      time.Duration // how much later than announced the refusing limit opens, if lateness caused the refusal
 	announced time.Time     // when the limit should have opened
-	firstLate bool          // no other request had been refused at that opening
+	firstLate bool          // the request is the first one refused at that opening
 	early     []*gate       // limits that accepted the request earlier than refusals had suggested
 }
 
-// refusal is why a request is refused.
+// refusal says which limit refuses a request, and for how long.
 type refusal struct {
 	class  Class
 	gate   *gate
-	retry  time.Duration // the truth, unrounded
+	retry  time.Duration // the true time until a request would be accepted, not rounded
 	code   int
 	page   Page
 	silent bool
-	named  string // the bucket that the refusal names; "": the route's
-	// decreed: a block has caused the refusal, and not a full counter.
+	named  string // the bucket that the refusal names; "": that of the route
+	// decreed says that a block has caused the refusal, and not a full counter.
 	decreed bool
 }
 
@@ -140,7 +141,7 @@ func (w *World) advance(now time.Time) time.Time {
 	return now
 }
 
-// begin returns the exchange of a request, with its rule and call.
+// begin returns the exchange of a request, with the rule that matches and the call that hooks see.
 func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 	if request.SentAt.IsZero() {
 		request.SentAt = now
@@ -204,15 +205,15 @@ func (w *World) applyRule(x *exchange) {
 	}
 }
 
-// pickFaults chooses the first fault that applies; those of the rule come before those of the world. After a fault with
-// Also set it chooses a further one.
+// pickFaults chooses the first fault that applies. Faults of the rule come before faults of the world. If the chosen
+// fault has Also set, the search goes on.
 func (w *World) pickFaults(x *exchange) {
 	overall := x.call
 	overall.N = w.report.Requests
 	_ = x.pick(x.rule.Faults, x.call, w.chance) || x.pick(w.config.Faults, overall, w.chance)
 }
 
-// pick adds the faults that apply. It reports whether no further fault may apply.
+// pick adds the faults that apply. It reports whether the search for faults is over.
 func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
 	for i := range faults {
 		if f := &faults[i]; f.applies(call, rng) {
@@ -226,7 +227,8 @@ func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
 }
 
 // Handle processes one request at the given time and returns the answer. The client learns nothing from the answer
-// until [World.Deliver] is called. A time earlier than the latest one counts as the latest one.
+// until [World.Deliver] is called. If now is earlier than the time of an earlier call, that earlier call's time is
+// used.
 func (w *World) Handle(now time.Time, request Request) *Response {
 	now = w.advance(now)
 	w.report.Requests++
@@ -283,7 +285,7 @@ func (w *World) writeDescription(response *Response, x *exchange) {
 		return
 	}
 	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
-	if x.refusal.class == ClassUser { // lateness or a block may last longer than the reset
+	if x.refusal.class == ClassUser { // because of lateness or a block, the wait may be longer than the announced reset
 		state.Remaining, state.ResetAfter = 0, max(state.ResetAfter, x.refusal.retry)
 	}
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
@@ -308,7 +310,7 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	switch {
 	case response.Status >= http.StatusInternalServerError:
 		response.Header.Set("Content-Type", "text/plain")
-	case response.Status == http.StatusNoContent: // as Discord does; libraries would parse a body that is declared as JSON
+	case response.Status == http.StatusNoContent: // as Discord does; libraries would try to parse empty JSON
 		response.Header.Set("Content-Type", "text/html; charset=utf-8")
 	}
 	response.handle = x.faults.handle()

@@ -1,5 +1,5 @@
-// Package enginetest has suites for engines of shared limits, and for runners of scripts. They test the requirements of
-// package shared.
+// Package enginetest has one test suite for engines of shared limits, and one for runners of scripts. The suites test
+// what package shared requires of them.
 package enginetest
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Engine is an engine that is tested.
+// Engine is an engine under test.
 type Engine interface {
 	shared.Engine
 	shared.Subscriber
 	// Set stores any text under a key without an expiry, even a text that is not a value of the protocol.
 	Set(key, text string)
-	// SetForeign stores something other than a text under a key.
+	// SetForeign stores a value that is not a text under a key.
 	SetForeign(key string)
 }
 
-// Run tests an engine. with calls each test with an empty engine. In a bubble of testing/synctest all tests together
-// take no time; otherwise they take about two seconds.
+// Run tests an engine. For each test, it calls the function with, which must call the test with an empty engine. In a
+// bubble of testing/synctest the tests take no time. Otherwise, all tests together take about two seconds.
 func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, e Engine))) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -49,13 +49,13 @@ func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, e Engine)
 
 // exchange is a call and its expected result.
 type exchange struct {
-	after  time.Duration // pause before the call
+	after  time.Duration // how long to wait before the call
 	latest time.Duration // NotAfter minus the time of the engine's clock; 0: no NotAfter
 	guard  string
 	steps  []shared.Step
-	want   []shared.Loaded // the Life of a result may be a little shorter
+	want   []shared.Loaded // the Life of a value may be a little shorter
 	late   bool
-	wrong  string // key of the expected KeyError
+	wrong  string // the key of the expected KeyError; "": no error
 }
 
 const (
@@ -75,7 +75,7 @@ func replaceAny(key, value string) shared.Step {
 
 func steps(all ...shared.Step) []shared.Step { return all }
 
-// left is the result of a step that has not replaced a value.
+// left is the result of a step that has found this value and not replaced it.
 func left(value string) shared.Loaded { return shared.Loaded{Value: value, Life: life} }
 
 var (
@@ -182,7 +182,7 @@ var cases = []struct {
 	}},
 }
 
-// slack is how long all calls of a case together may take.
+// slack is how long all calls of one case may take together.
 const slack = 80 * time.Millisecond
 
 func (x *exchange) run(t *testing.T, e Engine, number int) {
@@ -233,7 +233,7 @@ func messages(t *testing.T, e Engine) {
 		require.NoError(t, err)
 	}
 	ready := false
-	for range 100 { // until the engine has the subscription
+	for range 100 { // until the subscription works
 		send("ready ", replaceAny(b, "v1 x"))
 		select {
 		case message := <-received:
@@ -275,8 +275,7 @@ func clock(t *testing.T, e Engine) {
 	assert.InDelta(t, time.Since(start), took, float64(slack))
 }
 
-// oneMoment tests that each of many concurrent calls is carried out in one moment, so that only one of them is the
-// first.
+// oneMoment tests that calls are atomic: of many concurrent calls, exactly one finds no value, for both of its keys.
 func oneMoment(t *testing.T, e Engine) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -292,7 +291,7 @@ func oneMoment(t *testing.T, e Engine) {
 			}
 			if reply.Values[0].Replaced {
 				wins++
-				assert.Zero(t, reply.Values[1].Life, "the call that is first with one key is first with both")
+				assert.Zero(t, reply.Values[1].Life, "the call that finds no value of one key finds none of the other key")
 			}
 			seen += reply.Values[0].Value
 		})

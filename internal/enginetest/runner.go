@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// Runner is a runner that is tested.
+// Runner is a runner under test.
 type Runner interface {
 	shared.Runner
 	shared.Subscriber
@@ -33,7 +33,8 @@ var (
 	publish = &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], ARGV[2])}"}
 )
 
-// RunRunner tests a Runner on real servers. connect returns a Runner on the server at an address until the test ends.
+// RunRunner tests a Runner on real servers. connect must return a Runner that is connected to the server at an address,
+// and that is closed when the test ends.
 func RunRunner(t *testing.T, connect func(t *testing.T, address string) Runner) {
 	for name, test := range map[string]func(*testing.T, func(*testing.T, string) Runner){
 		"scripts": scripts, "lost reply": lostReply, "paused engine": pausedEngine, "restart": restart,
@@ -51,7 +52,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// counts calls the script count, which must return want.
+// counts runs the script count, which must return the number want.
 func counts(t *testing.T, r Runner, want int64) {
 	t.Helper()
 	got, err := r.Run(within(t, 5*time.Second), count, []string{key})
@@ -59,7 +60,7 @@ func counts(t *testing.T, r Runner, want int64) {
 	require.Equal(t, []int64{want}, got)
 }
 
-// Runs waits until scripts run again.
+// Runs waits until scripts run without an error again.
 func Runs(t *testing.T, r Runner) {
 	t.Helper()
 	start := time.Now()
@@ -70,7 +71,8 @@ func Runs(t *testing.T, r Runner) {
 	t.Logf("back after %v", time.Since(start))
 }
 
-// Listen subscribes to a channel until the test ends. hears sends a message, and waits until it is received.
+// Listen subscribes to a channel until the test ends. The returned function hears sends a message, repeatedly, until
+// the subscription has received it.
 func Listen(t *testing.T, r Runner) (hears func(message string)) {
 	t.Helper()
 	received := make(chan string, 1000)
@@ -111,7 +113,7 @@ func InAllSlots(t *testing.T, r Runner) {
 	}
 }
 
-// Owner returns the index of the primary that has the slot of the test's key, of three primaries.
+// Owner returns which of three primaries has the slot of the test's key, as an index.
 func Owner(t *testing.T, nodes []*redistest.Engine) int {
 	t.Helper()
 	slot, err := nodes[0].Do("CLUSTER", "KEYSLOT", key)
@@ -141,7 +143,8 @@ func scripts(t *testing.T, connect func(*testing.T, string) Runner) {
 	}
 }
 
-// LosesReply tests that a script whose reply is lost does not run again. lose makes the connection lose the next reply.
+// LosesReply tests that a runner does not run a script again if the reply is lost. lose makes the connection lose the
+// next reply.
 func LosesReply(t *testing.T, r Runner, lose func()) {
 	t.Helper()
 	counts(t, r, 1)
@@ -166,7 +169,7 @@ func pausedEngine(t *testing.T, connect func(*testing.T, string) Runner) {
 	r := connect(t, e.Address())
 	counts(t, r, 1)
 	require.NoError(t, e.Pause())
-	const calls = 3000 // more than the buffers of a client hold
+	const calls = 3000 // more than fit into the buffers of a client
 	ctx := within(t, 500*time.Millisecond)
 	var running sync.WaitGroup
 	start := time.Now()

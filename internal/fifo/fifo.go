@@ -1,18 +1,18 @@
-// Package fifo implements the queue of waiters: first come, first served. A waiter can leave from any place in the
-// queue.
+// Package fifo implements a queue of waiters, which are served in the order of their arrival. A waiter can leave the
+// queue from any place.
 //
-// The queue is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate
-// nothing, and take no longer in a long queue than in a short one, except for rare searches. The order is that of
-// arrival, not that of insertion: a waiter that was refused returns to its old place.
+// The queue is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate no
+// memory. Except for rare searches, they take no longer in a long queue than in a short one. Elements are ordered by
+// their time of arrival, so a waiter that is inserted again returns to its old place.
 package fifo
 
 import "time"
 
-// Element is one place in a queue. Embed it in the waiter. The zero value is in no queue.
+// Element is a waiter's place in a queue. Embed it in the waiter. The zero value is in no queue.
 type Element[T any] struct {
 	// Value is the waiter, usually a pointer to the struct around the element.
 	Value T
-	// Arrived orders the queue. It must not change while the element is queued.
+	// Arrived is the time of arrival, by which the queue is ordered. It must not change while the element is in a queue.
 	Arrived time.Duration
 
 	next, previous *Element[T]
@@ -22,16 +22,16 @@ type Element[T any] struct {
 // Queued reports whether the element is in a queue.
 func (e *Element[T]) Queued() bool { return e.queue != nil }
 
-// Next returns the element behind e, nil if e is the last one.
+// Next returns the element after e, nil if e is the last one.
 func (e *Element[T]) Next() *Element[T] { return e.next }
 
-// Queue is ready for use as a zero value. It is not safe for concurrent use.
+// Queue is a queue of elements. The zero value is an empty queue. A Queue is not safe for concurrent use.
 type Queue[T any] struct {
 	head, tail *Element[T]
 	length     int
 
-	// finger is where the latest search ended: the last of the elements with the same time of arrival. It is nil before
-	// the first search. rank is the number of elements up to and including finger.
+	// finger is the element that the latest search found. Of elements with the same time of arrival, it is the last one.
+	// It is nil before the first search. rank is the number of elements up to and including finger.
 	finger *Element[T]
 	rank   int
 }
@@ -45,7 +45,7 @@ func (q *Queue[T]) Head() *Element[T] { return q.head }
 // Tail returns the last element, nil if there is none.
 func (q *Queue[T]) Tail() *Element[T] { return q.tail }
 
-// All yields all values in order. The element of a yielded value may be removed.
+// All yields all values in order. The element of a yielded value may be removed from the queue.
 func (q *Queue[T]) All(yield func(T) bool) {
 	for e := q.head; e != nil; {
 		value := e.Value
@@ -70,9 +70,10 @@ func (q *Queue[T]) After(arrived time.Duration) (e *Element[T], before int) {
 	return q.head, 0
 }
 
-// Insert puts e behind all elements that arrived no later. It needs no search if e arrived last, as most elements do,
-// or first. Other searches begin at the nearest of the head, the tail, and the end of the latest search. So two queues
-// are merged in one pass, and if elements repeatedly arrive a little before the tail, their places are found soon.
+// Insert puts e after all elements that arrived no later than e. If e arrived after all others, as most elements do, or
+// before all others, Insert needs no search. Otherwise the search begins at the head, at the tail, or where the latest
+// search ended, whichever is nearest in time. So two queues can be merged in one pass. If several elements in turn are
+// inserted a little before the tail, each is inserted quickly.
 func (q *Queue[T]) Insert(e *Element[T]) {
 	if e.queue != nil {
 		panic("fifo: element is in a queue already")
@@ -118,7 +119,7 @@ func (q *Queue[T]) search(arrived time.Duration) (at *Element[T], rank int) {
 	for at.Arrived > arrived {
 		at, rank = at.previous, rank-1
 	}
-	for at.next.Arrived <= arrived { // the tail is later, so at.next is not nil
+	for at.next.Arrived <= arrived { // the tail arrived later, so at.next is not nil
 		at, rank = at.next, rank+1
 	}
 	q.finger, q.rank = at, rank

@@ -17,8 +17,8 @@ type person struct {
 	name int
 }
 
-// TestAnySequenceKeepsTheOrderOfArrival draws random arrivals, returns and departures, and compares the queue with a
-// slice that is sorted after each arrival.
+// TestAnySequenceKeepsTheOrderOfArrival inserts and removes elements at random, and compares the queue with a slice
+// that is sorted after each insertion.
 func TestAnySequenceKeepsTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -79,11 +79,11 @@ func TestElementOfAnotherQueueStays(t *testing.T) {
 	require.Equal(t, 1, a.Len())
 }
 
-// An element with priority is inserted a little before the last one. In a long queue that must not take longer than in
-// a short one, even if elements near the head are removed and inserted again meanwhile.
+// Elements with priority are inserted somewhere before the last element. In a long queue this must not take much longer
+// than in a short one, even if the head is removed and inserted again each time.
 func TestPriorityAmongManyCostsNoMoreThanAmongFew(t *testing.T) {
 	few, many := overtake(1_000), overtake(300_000)
-	for range 5 { // the machine may be busy with something else
+	for range 5 { // the machine may be busy, so take the fastest run
 		few, many = min(few, overtake(1_000)), min(many, overtake(300_000))
 	}
 	require.Less(t, many, 30*few, "the queue is 300 times as long")
@@ -106,7 +106,7 @@ func overtake(waiting int) time.Duration {
 		queue.Insert(&first[i])
 		last[i].Arrived = time.Duration(3 * (waiting + i))
 		queue.Insert(&last[i])
-		head := queue.Head() // a refused request, which comes back
+		head := queue.Head() // like a refused request, which comes back
 		queue.Remove(head)
 		queue.Insert(head)
 	}

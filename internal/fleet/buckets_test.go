@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// Each process uses another route of the same bucket. Once the processes know the bucket's hash, they must get no 429,
-// and together use up the bucket.
+// Each process uses a different route, and all routes belong to one bucket. Once the processes know the bucket's hash,
+// they must get no 429s, and together they must use up the bucket.
 func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
@@ -31,9 +31,9 @@ func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 		efficiency := float64(certain(t, quota, 400)) / float64(took)
 		t.Logf("efficiency %.3f, refused %+v of %d, %.2f calls per request",
 			efficiency, report.Refused, report.Requests, f.CallsPerRequest())
-		assert.LessOrEqual(t, report.Refused.Total(), 3, "at most one for each route before its hash is known")
+		assert.LessOrEqual(t, report.Refused.Total(), 3, "at most one 429 for each route whose hash is not known yet")
 		for _, e := range f.Discord.Refusals() {
-			assert.Less(t, e.SentAt.Sub(start), 100*time.Millisecond, "only before the hash is known: %+v", e)
+			assert.Less(t, e.SentAt.Sub(start), 100*time.Millisecond, "429 after the hash was known: %+v", e)
 		}
 		assert.GreaterOrEqual(t, efficiency, 0.95)
 	})
@@ -56,7 +56,7 @@ func TestHashThatChangesWhileAllWait(t *testing.T) {
 		report := f.Discord.Report()
 		efficiency := float64(certain(t, quota, 200)) / float64(took)
 		t.Logf("efficiency %.3f, refused %+v, avoidable %+v", efficiency, report.Refused, report.Avoidable)
-		assert.LessOrEqual(t, report.Refused.Total(), 20, "two windows of each process at most")
+		assert.LessOrEqual(t, report.Refused.Total(), 20, "at most as many as two windows hold, for each process")
 		assert.GreaterOrEqual(t, efficiency, 0.85)
 	})
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// clock is the clock of one process, with the two readings that Go programs have on Linux: a monotonic reading, which
-// timers use, and a wall clock. While a machine is suspended the monotonic reading stands still and the wall clock goes
-// on, so that the two differ afterwards. The wall clock can also be stepped alone.
+// clock is the clock of one process. It has the two readings that Go programs have on Linux: a monotonic reading, which
+// timers use, and the reading of a wall clock. While a machine is suspended, the monotonic reading stands still but the
+// wall clock goes on. The wall clock can also be set without the monotonic reading.
 //
-// The times of Now have both readings: Sub and Since use the monotonic reading, and a Time without it
-// ([time.Time.Round]) has the wall clock's. Use these times only with the methods of the clock: time.Since uses another
-// clock.
+// A time that Now returns has both readings. Sub and Since use the monotonic reading. After [time.Time.Round] only the
+// wall clock's reading remains. Use these times only with the methods of clock, because functions such as time.Since
+// use another clock.
 type clock struct {
 	start time.Time
 
 	mu     sync.Mutex
-	behind time.Duration // how long the monotonic reading has stood still so far
+	behind time.Duration // how long the monotonic reading has stood still in total
 	wall   time.Duration // sum of the steps of the wall clock
-	frozen time.Time     // since when no timer fires; zero while timers fire
-	still  bool          // whether the monotonic reading has stood still since frozen
+	frozen time.Time     // when freeze was called; zero while timers can fire
+	still  bool          // whether the monotonic reading stands still while frozen is set
 	timers map[*timer]struct{}
 }
 
@@ -30,8 +30,7 @@ var _ clockwork.Clock = (*clock)(nil)
 
 func newClock() *clock { return &clock{start: time.Now(), timers: map[*timer]struct{}{}} }
 
-// freeze stops all timers until thaw. If still is set, the monotonic reading stands still meanwhile; otherwise it goes
-// on.
+// freeze stops all timers until thaw is called. If still is set, the monotonic reading stands still until then.
 func (c *clock) freeze(still bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +40,7 @@ func (c *clock) freeze(still bool) {
 	}
 }
 
-// thaw starts the timers again. Timers that became due meanwhile fire at once.
+// thaw starts the timers again. Timers that became due while the clock was frozen fire at once.
 func (c *clock) thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,9 +75,9 @@ func (c *clock) now() time.Time {
 	return both(now.Add(c.wall), monotonic)
 }
 
-// both returns a time with the given wall clock and monotonic readings. Package time makes such times only from the
-// machine's clocks, which in a bubble have no monotonic reading and never differ. TestClockThatStoodStill fails if a
-// Time no longer has these fields.
+// both returns a time with the given readings of a wall clock and a monotonic clock. Package time itself makes such
+// times only from the machine's clocks, and in a bubble these have no monotonic reading. So both writes to the
+// unexported fields of a Time. TestClockThatStoodStill fails if a Time no longer has these fields.
 func both(wall time.Time, monotonic time.Duration) time.Time {
 	const has = 1 << 63
 	seconds := wall.Sub(time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC)) / time.Second
@@ -91,25 +90,25 @@ func both(wall time.Time, monotonic time.Duration) time.Time {
 	return wall
 }
 
-// Since returns the time since t by the monotonic reading.
+// Since returns the time since t, measured with the monotonic reading.
 func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// Until returns the time until t by the monotonic reading.
+// Until returns the time until t, measured with the monotonic reading.
 func (c *clock) Until(t time.Time) time.Duration { return t.Sub(c.Now()) }
 
 func (c *clock) Sleep(d time.Duration) { <-c.After(d) }
 
-// After returns a channel that receives the time after d.
+// After returns a channel that receives the time when d has passed.
 func (c *clock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).Chan() }
 
-// NewTimer returns a timer that sends the time after d.
+// NewTimer returns a timer that sends the time when d has passed.
 func (c *clock) NewTimer(d time.Duration) clockwork.Timer {
 	t := &timer{clock: c, ticks: make(chan time.Time, 1)}
 	t.Reset(d)
 	return t
 }
 
-// AfterFunc calls f after d, in a separate goroutine.
+// AfterFunc calls f in a separate goroutine when d has passed.
 func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	t := &timer{clock: c, call: f}
 	t.Reset(d)
@@ -169,15 +168,15 @@ func (t *timer) unset() (was bool) {
 	return was
 }
 
-// start lets a timer that is set fire when it is due.
+// start starts the real timer, which calls fire when t is due.
 func (t *timer) start() {
 	var real *time.Timer
 	real = time.AfterFunc(t.due.Sub(t.clock.now()), func() { t.fire(&real) })
 	t.real = real
 }
 
-// fire runs the timer's function or sends the time. It does nothing if the timer was stopped or set again meanwhile, or
-// if the clock is frozen.
+// fire runs the timer's function or sends the time. It does nothing if the timer was stopped or set again in the
+// meantime, or if the clock is frozen.
 func (t *timer) fire(real **time.Timer) {
 	c := t.clock
 	c.mu.Lock()

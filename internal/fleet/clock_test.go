@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// ahead returns by how much the wall clock is ahead of the time of the bubble.
+// ahead returns by how much the wall clock is ahead of the bubble's time.
 func (c *clock) ahead() time.Duration { return c.Now().Round(0).Sub(time.Now().Round(0)) }
 
 func TestClockThatStoodStill(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// unlimited is a manager's options without a global limit.
+// unlimited has the options of managers without a global limit.
 var unlimited = []buckets.Option{buckets.WithGlobalLimit(0)}
 
-// contended makes ten callers of each process send requests to one bucket. It returns the time that the ideal client
-// takes, divided by the time that the fleet took.
+// contended makes ten callers of each process send requests to one bucket, and asserts that none is refused. efficiency
+// is the time of the ideal client, divided by the time of the fleet.
 func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (efficiency float64) {
 	t.Helper()
 	for _, p := range f.Processes {
@@ -33,13 +33,14 @@ func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (
 	t.Logf("efficiency %.3f, %d of %d refused, %.2f calls per request, %d of %d pairs inverted",
 		efficiency, report.Refused.Total(), report.Requests, f.CallsPerRequest(), inverted, pairs)
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
-	// The process that discovers the bucket uses up its first window before other processes know the bucket: at most
-	// four requests, each before the few requests that other processes have had until then.
+	// The process that discovers the bucket uses up the rest of the first window, at most four requests, before other
+	// processes know the bucket. Each of these requests overtakes the few requests that have arrived at other processes by
+	// then.
 	assert.LessOrEqual(t, inverted, 30+pairs/1000)
 	return efficiency
 }
 
-// When processes send requests as fast as they can, they must use up their bucket and get no 429.
+// Processes that send requests as fast as they can must use up their bucket and get no 429s.
 func TestBucketOfAllProcessesIsUsedUpAndNotOverrun(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -47,9 +48,9 @@ func TestBucketOfAllProcessesIsUsedUpAndNotOverrun(t *testing.T) {
 	for name, c := range map[string]struct {
 		quota      discordsim.Quota
 		processes  int
-		each       int // requests of each caller
+		each       int // number of requests of each caller
 		efficiency float64
-		fate       memoryengine.Fate // of 7 % of the calls; zero: of no call
+		fate       memoryengine.Fate // the fate of 7 % of the calls; zero: all calls are normal
 	}{
 		"one process":   {five, 1, 60, 0.97, memoryengine.Fate{}},
 		"two processes": {five, 2, 30, 0.97, memoryengine.Fate{}},
@@ -82,7 +83,7 @@ func TestBucketOfAllProcessesIsUsedUpAndNotOverrun(t *testing.T) {
 	}
 }
 
-// sometimes gives 7 % of the calls a fate. Other calls take a millisecond.
+// sometimes gives a fate to 7 % of the calls. Each other call takes a millisecond.
 func sometimes(e *memoryengine.Engine, fate memoryengine.Fate) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	e.Decide(func(string) memoryengine.Fate {
@@ -93,7 +94,8 @@ func sometimes(e *memoryengine.Engine, fate memoryengine.Fate) {
 	})
 }
 
-// Ordered requests of a process must arrive one after the other even if other processes use the bucket, too.
+// With the option Ordered, a process must send its requests one after the other, even if other processes use the same
+// bucket.
 func TestOrderedRequestsOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
@@ -108,7 +110,7 @@ func TestOrderedRequestsOfManyProcesses(t *testing.T) {
 	})
 }
 
-// Processes that share nothing get 429s; otherwise the other tests would prove nothing.
+// Processes that share nothing must get 429s. Otherwise the other tests would prove nothing.
 func TestProcessesThatShareNothingOverrunTheBucket(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{

@@ -18,12 +18,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// declares has the limits that a play declares for messages: one for each group and one for each channel.
+// declares has the limits that a play (one run of a simulation) declares for messages: one limit for each group, and
+// one for each channel.
 type declares struct {
-	groups             int // number of groups; a channel's number determines its group
+	groups             int // number of groups; the number of a channel decides to which group the channel belongs
 	perGroup, perMajor int
 	inGroup, inMajor   time.Duration
-	memory             time.Duration // a loss of state this long before a period, or later, allows more requests in it
+	memory             time.Duration // how long before a period a loss of state still allows more requests in it
 }
 
 // declare draws the declared limits.
@@ -77,9 +78,9 @@ func (d *declares) String() string {
 		d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
 }
 
-// judge looks for a period in which more requests were processed than a limit allows. Each loss of state in the period,
-// or up to memory before it, allows the limit once more. It returns a path of the limit, the end of the period, and a
-// description; "" if there is none.
+// judge looks for a period in which Discord processed more requests than a limit allows. A loss of state during the
+// period, or not longer before it than the field memory says, allows as many requests again as the limit. judge returns
+// a path under the limit, the end of the period, and a description, "" if there is no such period.
 func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
 	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
 	for path, at := range f.Processed {
@@ -116,7 +117,8 @@ func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, unt
 	return "", 0, ""
 }
 
-// TestWorldsWithDeclaredLimits plays the worlds with declared limits, as often as -fleet.plays says, or once.
+// TestWorldsWithDeclaredLimits runs plays of the worlds with declared limits. The flag -fleet.plays says how many of
+// each world; the default is one.
 func TestWorldsWithDeclaredLimits(t *testing.T) {
 	plays := max(*playCount, 1)
 	for _, w := range worlds {
@@ -140,7 +142,7 @@ func TestWorldsWithDeclaredLimits(t *testing.T) {
 	}
 }
 
-// A world fails if the processes do not share declared limits.
+// A play must fail if the processes do not share declared limits.
 func TestWorldsFailIfDeclaredLimitsAreNotShared(t *testing.T) {
 	t.Parallel()
 	w := world{name: "nothing is shared", apart: true, declares: true, scenery: func(s *scene, _ func(...int) int) {

@@ -9,15 +9,16 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// The functions in this file change how Discord behaves in a play. The tolerance gives other processes the time to
-// learn of a response.
+// The functions in this file change how Discord behaves in a play. Some set a tolerance: until it has passed, a process
+// is not blamed for ignoring a response that another process received.
 
 func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }
 
-// faults makes requests fail, lose their connection before or after Discord has counted them, or get late responses.
+// faults returns faults that make requests fail, break their connection before or after Discord has counted them, or
+// delay their responses.
 func (s *scene) faults() []discordsim.Fault {
 	share := float64(s.faulty) / 400
-	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // then the limits are known
+	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // by then the limits are known
 	return []discordsim.Fault{
 		{Probability: share, When: after, Status: http.StatusBadGateway, Uncounted: true},
 		{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},
@@ -69,14 +70,14 @@ func limitOfFields(c *discordsim.Config, _ *scene) {
 	rule(c).SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
 }
 
-// alternately changes the route of every second request.
+// alternately changes every second request to another route.
 func alternately(r *fleet.Request, n int) {
 	if n%2 == 1 {
 		r.Method, r.Body = http.MethodGet, ""
 	}
 }
 
-// changesOfName turns all requests into changes of the channel, and every third one into a change of its name.
+// changesOfName turns each request into a change of the channel. In every third request, the channel's name is changed.
 func changesOfName(r *fleet.Request, n int) {
 	r.Method, r.Path, r.Body = http.MethodPatch, strings.TrimSuffix(r.Path, "/messages"), "{}"
 	if n%3 == 0 {

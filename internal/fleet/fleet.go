@@ -17,25 +17,24 @@ import (
 type Config struct {
 	// Processes is the number of processes.
 	Processes int
-	// Discord is the server to which the processes send. The fleet calls its Observe.
+	// Discord configures the server to which the processes send. Its Observe is called as usual.
 	Discord discordsim.Config
-	// Store, Buckets and Transport are options of each process.
+	// Store, Buckets and Transport are options for each process.
 	Store     []shared.Option
 	Buckets   []buckets.Option
 	Transport []httpclient.Option
-	// Apart gives the processes nothing to share: each process assumes that it is alone.
+	// Apart means that the processes share nothing. Each process assumes that it is alone.
 	Apart bool
-	// Deaf suppresses messages: processes notice only by their timers what other processes need.
+	// Deaf means that processes get no messages. They learn only from periodic calls what other processes need.
 	Deaf bool
-	// Share returns what a process shares with the others through their engine. It can use another version of the
-	// protocol than other processes. If it is nil, the processes use a store of package shared with the options in
-	// Store.
+	// Share returns the store through which a process shares limits with the others. Such a store can use another version
+	// of the protocol. If Share is nil, each process uses a store of package shared with the options in Store.
 	Share func(process int, engine shared.Engine) (shared.Source, error)
-	// Clocks gives each process a clock of its own, which can stand still. Suspend and StepClock need it.
+	// Clocks gives each process a clock of its own, which can stand still. Process.Suspend and Process.StepClock need it.
 	Clocks bool
 }
 
-// Fleet is a number of processes and everything that they share.
+// Fleet has a number of processes and everything that they share.
 type Fleet struct {
 	Discord   *discordsim.Server
 	Engine    *memoryengine.Engine
@@ -48,7 +47,7 @@ type Fleet struct {
 	all    sync.WaitGroup
 
 	mu      sync.Mutex
-	records []*record // of the requests; the index is the sequence number minus one
+	records []*record // one for each request; the index is the request's sequence number minus one
 	notes   []note
 	trips   []time.Duration
 }
@@ -78,7 +77,7 @@ func New(config Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Join starts one more process, with additional bucket options that the others do not have.
+// Join starts one more process. own lists bucket options that only this process gets.
 func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 	p := &Process{Number: len(f.Processes), fleet: f, flying: map[int64]*flight{}, calls: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(f.ctx)
@@ -113,11 +112,12 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 	return p, nil
 }
 
-// Go runs a part of the load in a separate goroutine.
+// Go runs work, such as a caller that sends requests, in a separate goroutine.
 func (f *Fleet) Go(work func()) { f.all.Go(work) }
 
-// Wait waits until all of the load has ended, and returns the time since the fleet was made. After the duration within,
-// Wait cancels the requests that have not ended; the error says how many there are.
+// Wait waits until all functions that were started with Go have returned. It returns the time since the fleet was made.
+// If they take longer than the duration within, Wait cancels the requests that have not ended, and the error says how
+// many these are.
 func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	over := make(chan struct{})
 	go func() {
@@ -132,7 +132,7 @@ func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	case <-timer.C:
 	}
 	left := f.left()
-	if left == "" { // the last requests have ended at this moment
+	if left == "" { // the last requests have just ended
 		<-over
 		return f.Now(), nil
 	}
@@ -167,7 +167,7 @@ func (f *Fleet) Close() {
 	f.Engine.Close()
 }
 
-// Calls returns how many calls the processes have made to the server of shared limits.
+// Calls returns how many calls all processes together have made to the engine.
 func (f *Fleet) Calls() (n int) {
 	for _, p := range f.Processes {
 		for _, count := range p.Calls() {
@@ -177,7 +177,7 @@ func (f *Fleet) Calls() (n int) {
 	return n
 }
 
-// CallsPerRequest returns Calls divided by the number of requests that Discord accepted.
+// CallsPerRequest returns the number of calls to the engine for each request that Discord accepted.
 func (f *Fleet) CallsPerRequest() float64 {
 	return float64(f.Calls()) / float64(max(f.Discord.Report().Accepted, 1))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// everything is a Discord with only a global limit, of 50 a second.
+// everything returns a Discord whose only limit is a global one of 50 requests a second.
 func everything(phase time.Duration) discordsim.Config {
 	return discordsim.Config{
 		Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Latency: wide,
@@ -22,7 +22,7 @@ func everything(phase time.Duration) discordsim.Config {
 	}
 }
 
-// All processes together must send as many requests as the global limit allows, and no more.
+// All processes together must send nearly as many requests as the global limit allows, and no more.
 func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
 	t.Parallel()
 	const count = 1200
@@ -47,7 +47,7 @@ func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
 	}
 }
 
-// needs returns the needs of the global limit that the processes have reported.
+// needs returns the numbers of requests for which the processes have reported that they need the global limit.
 func needs(f *fleet.Fleet) (all []int) {
 	for _, key := range f.Engine.Keys() {
 		if !strings.Contains(key, ":g:") {
@@ -65,8 +65,8 @@ func needs(f *fleet.Fleet) (all []int) {
 	return all
 }
 
-// A process's need is the number of its requests that are in flight or wait. Each request must count once, however
-// often it asks.
+// A process's need is the number of its requests that wait or are in flight. Each request must count only once, even if
+// the process asks for it several times.
 func TestNeedCountsEachRequestOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{Processes: 2, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {

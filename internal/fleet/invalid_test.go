@@ -14,12 +14,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// All processes behind one address have one budget of invalid requests. A process knows the counts of the other
-// processes within two seconds.
+// All processes with the same IP address share one budget of invalid requests. Within two seconds, a process knows the
+// counts of the others.
 func TestInvalidRequestsOfAllProcessesCountTogether(t *testing.T) {
 	t.Parallel()
 	config := everything(0)
-	config.Default.Status = 403 // a 401 would block the credential at once
+	config.Default.Status = 403 // not 401, which would block the credential at once
 	config.Rules = append(config.Rules, discordsim.Rule{Method: "GET", Path: "/channels/1", Quota: discordsim.Unlimited()})
 	inBubble(t, fleet.Config{
 		Processes: 4, Discord: config, Buckets: []buckets.Option{buckets.WithInvalidBudget(100, 10*time.Minute, 0)},
@@ -27,7 +27,7 @@ func TestInvalidRequestsOfAllProcessesCountTogether(t *testing.T) {
 		var refused atomic.Int32
 		for _, p := range f.Processes {
 			f.Go(func() {
-				p.Do(t.Context(), fleet.Request{Method: "GET", Path: "/channels/1"}) // proves the credential
+				p.Do(t.Context(), fleet.Request{Method: "GET", Path: "/channels/1"}) // proves that the credential is valid
 				for f.Now() < time.Minute {
 					o := p.Do(t.Context(), fleet.Request{Method: "GET", Path: "/users/@me"})
 					if errors.As(o.Err, new(*ratelimits.BudgetError)) {

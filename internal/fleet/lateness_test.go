@@ -12,11 +12,11 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// late is the quota of a bucket that opens 0.3 s later than its responses say.
+// late is the quota of a bucket that opens 0.3 s later than responses announce.
 var late = discordsim.Fixed(5, 5*time.Second).Late(300*time.Millisecond, 0)
 
-// The lateness that one process has learnt is known to the next process that uses the bucket, and in other buckets with
-// the same hash.
+// When one process has learnt how late a bucket opens, other processes must know it, too, for this bucket and for other
+// buckets with the same hash.
 func TestLatenessIsKnownToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: late, Hash: "messages"})
@@ -35,7 +35,8 @@ func TestLatenessIsKnownToOtherProcesses(t *testing.T) {
 	})
 }
 
-// A process still knows the lateness after the engine has lost its state, and while it cannot reach the engine.
+// A process must know how late a bucket opens even after the engine has lost its state, and while the process cannot
+// reach the engine.
 func TestLatenessIsKnownAfterALoss(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(f *fleet.Fleet){

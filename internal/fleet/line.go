@@ -6,7 +6,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// line is a process's connection to the server of shared limits.
+// line is a process's connection to the engine.
 type line struct{ process *Process }
 
 var _ shared.Subscriber = (*line)(nil)

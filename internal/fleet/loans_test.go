@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// users makes each process send about three requests a second to each of its own ten buckets. The given percentage of
-// the requests goes to buckets of other processes.
+// users makes each process send about three requests a second to each of its own ten buckets. A part of the requests,
+// foreign percent, goes to random buckets of all processes instead.
 func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	t.Helper()
 	const own, pace, length = 10, 300 * time.Millisecond, 20 * time.Second
@@ -51,7 +51,8 @@ func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
 }
 
-// A bucket that only one process uses must be lent to that process, and cost few calls.
+// A bucket that only one process uses must be lent to that process: with such a loan, the process needs few calls to
+// the engine.
 func TestOwnBucketsCostFewCalls(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -66,16 +67,16 @@ func TestOwnBucketsCostFewCalls(t *testing.T) {
 	}
 }
 
-// A process uses a loan for longer than the server stores a bucket without calls. The bucket must not be lent to a
-// second process.
+// A process uses a lent bucket for so long that, without calls, the engine would delete the bucket's key. The bucket
+// must not be lent to a second process.
 func TestLoanOutlastsItsKey(t *testing.T) {
 	long(t)
 	t.Parallel()
 	lentTwice(t, 700, 0, func(*fleet.Fleet) {})
 }
 
-// The server has lost a bucket's key and lends the bucket to a second process. The first process must notice that, and
-// the double use must end within one window.
+// The engine has lost the key of a lent bucket, and lends the bucket to a second process. The first process must notice
+// this, so that the double use ends within one window.
 func TestProcessNoticesThatItsLoanWasLentAgain(t *testing.T) {
 	t.Parallel()
 	lentTwice(t, 3, 5, func(f *fleet.Fleet) {
@@ -87,8 +88,8 @@ func TestProcessNoticesThatItsLoanWasLentAgain(t *testing.T) {
 	})
 }
 
-// lentTwice makes a process use a bucket alone for some seconds. After an event both processes use it, and get a
-// limited number of 429s.
+// lentTwice makes a process use a bucket alone for some seconds. Then it calls event, and both processes use the
+// bucket. They may get a limited number of 429s (refused).
 func lentTwice(t *testing.T, seconds, refused int, event func(f *fleet.Fleet)) {
 	t.Helper()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
@@ -110,8 +111,8 @@ func lentTwice(t *testing.T, seconds, refused int, event func(f *fleet.Fleet)) {
 	})
 }
 
-// A bucket that only one process uses must stay lent to that process even if each burst shows a longer period than the
-// single requests before. The other processes know that period already.
+// A bucket that only one process uses must stay lent to that process, even if each burst shows a longer period than the
+// single requests before the burst: the engine already knows the longer period.
 func TestBucketWhosePeriodSeemsToChangeStaysLent(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{

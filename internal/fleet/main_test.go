@@ -20,14 +20,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// wide latencies are 10 to 40 ms in each direction.
+// wide has latencies of 10 to 40 ms in each direction.
 var wide = discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 	way := func() time.Duration { return 10*time.Millisecond + time.Duration(r.Int64N(int64(30*time.Millisecond))) }
 	return way(), way()
 }}
 
-// shortest is the shortest round trip of wide latencies, spread the difference between the longest and the shortest
-// way.
+// shortest is the shortest round trip with the latencies of wide. spread is the difference between their longest and
+// shortest time in one direction.
 const (
 	shortest = 20 * time.Millisecond
 	spread   = 30 * time.Millisecond
@@ -45,7 +45,8 @@ func inBubble(t *testing.T, config fleet.Config, test func(t *testing.T, f *flee
 	})
 }
 
-// nearby makes calls of the engine take 0.2 to 1 ms in each direction, so that no two events happen at the same time.
+// nearby makes calls to the engine take 0.2 to 1 ms in each direction. The times are random, so that no two events
+// happen at the same time.
 func nearby(e *memoryengine.Engine) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	way := func() time.Duration {
@@ -54,13 +55,14 @@ func nearby(e *memoryengine.Engine) {
 	e.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: way(), After: way()} })
 }
 
-// bucket is a server with one rule for everything and no global limit.
+// bucket returns a Discord with one rule for all requests and without a global limit.
 func bucket(rule discordsim.Rule) discordsim.Config {
 	rule.Path = "**"
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited(), Latency: wide}
 }
 
-// finish waits until all requests have ended, and asserts that nothing is left. It returns how long that took.
+// finish waits until all requests have ended, and asserts that no process has a request left. It returns the time since
+// the fleet was made.
 func finish(t *testing.T, f *fleet.Fleet, within time.Duration) time.Duration {
 	t.Helper()
 	took, err := f.Wait(within)
@@ -69,7 +71,7 @@ func finish(t *testing.T, f *fleet.Fleet, within time.Duration) time.Duration {
 	return took
 }
 
-// nothingHeld asserts that no living process has a waiting request or one in flight.
+// nothingHeld asserts that no living process has a request that waits or is in flight.
 func nothingHeld(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	for _, p := range f.Processes {
@@ -86,7 +88,7 @@ func nothingHeld(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// callers starts callers of a process that send n requests each, one after the other.
+// callers starts a number of callers of a process. Each of them sends n requests, one after the other.
 func callers(t *testing.T, f *fleet.Fleet, p *fleet.Process, callers, n int, request fleet.Request) {
 	t.Helper()
 	for i := range callers {
@@ -101,7 +103,7 @@ func callers(t *testing.T, f *fleet.Fleet, p *fleet.Process, callers, n int, req
 	}
 }
 
-// certain returns how long the ideal client takes that never risks a 429.
+// certain returns how long an ideal client that never risks a 429 takes.
 func certain(t *testing.T, quota discordsim.Quota, count int) time.Duration {
 	t.Helper()
 	conditions := discordsim.Conditions{RoundTrip: shortest, Global: discordsim.Unlimited()}
@@ -110,7 +112,7 @@ func certain(t *testing.T, quota discordsim.Quota, count int) time.Duration {
 	return plan.Makespan
 }
 
-// long skips a long test if -short is set, as for the race detector.
+// long skips a long test if -short is set, for example because the race detector makes tests slow.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -8,11 +8,11 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// network is a process's connection to Discord. A request that has left is processed even if the process dies after
-// that.
+// network is a process's connection to Discord. A request that has left the process is processed even if the process
+// dies later.
 type network struct{ process *Process }
 
-// flight is a request that has left the process and whose answer has not arrived.
+// flight is a request that has left the process and has not been answered yet.
 type flight struct {
 	cancel    context.CancelFunc
 	processed bool
@@ -52,7 +52,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.mu.Unlock()
 	stop()
 	if err == nil && !dead {
-		return response, nil // cancelling now would break the response's body
+		return response, nil // cancelling the context now would break the response's body
 	}
 	cancel()
 	if dead {

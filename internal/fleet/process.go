@@ -15,26 +15,26 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// ErrDead is the error of requests of a dead process.
+// ErrDead is the error of requests and calls of a dead process.
 var ErrDead = errors.New("fleet: the process is dead")
 
 // Process is one process of a fleet.
 type Process struct {
-	// Number counts from 0.
+	// Number is the index of the process in Fleet.Processes.
 	Number int
 	// Transport sends the process's requests.
 	Transport *httpclient.Transport
 
 	fleet  *Fleet
 	clock  *clock          // nil: the process uses the bubble's clock
-	ctx    context.Context // of its requests
+	ctx    context.Context // the context of its requests
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
 	dead      bool
-	cut       chan struct{} // closed when the connection is restored; nil while it is not cut
-	suspended chan struct{} // closed when the process continues; nil while it runs
-	backlog   []func()      // deliveries of messages that came while the process was suspended
+	cut       chan struct{} // closed when the connection to the engine is restored; nil while the connection works
+	suspended chan struct{} // closed when the process continues; nil while the process runs
+	backlog   []func()      // each function delivers a message that came while the process was suspended
 	flying    map[int64]*flight
 	calls     map[string]int
 }
@@ -42,7 +42,7 @@ type Process struct {
 // Request is one request as a caller makes it.
 type Request struct {
 	Method, Path, Body string
-	Authorization      string // empty: use the constant Authorization
+	Authorization      string // "": the constant Authorization
 }
 
 // Authorization is the default authorization of requests.
@@ -64,7 +64,7 @@ func messagesOf(channel int) string { return "/channels/" + strconv.Itoa(channel
 type Outcome struct {
 	Status int
 	Err    error
-	// Wait is the time from Do to the outcome.
+	// Wait is how long Do took.
 	Wait time.Duration
 }
 
@@ -111,8 +111,8 @@ func (p *Process) do(ctx context.Context, r Request, sequence int64) (int, error
 	return response.StatusCode, err
 }
 
-// Kill ends the process at whatever point it is: from now on it sends nothing, neither to Discord nor to the other
-// processes. Its requests that have left are still processed, and their answers are lost.
+// Kill ends the process at once, whatever it is doing. From now on the process sends nothing, neither to Discord nor to
+// the other processes. Requests that have left it are still processed, but the answers to them are lost.
 func (p *Process) Kill() {
 	p.Resume()
 	p.mu.Lock()
@@ -134,7 +134,8 @@ func (p *Process) Dead() bool {
 	return p.dead
 }
 
-// Cut breaks the process's connection to the server of shared limits, so that calls get no reply, or restores it.
+// Cut breaks the process's connection to the engine, so that calls get no reply. If broken is false, it restores the
+// connection.
 func (p *Process) Cut(broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,15 +150,15 @@ func (p *Process) Cut(broken bool) {
 	}
 }
 
-// Close ends the process, which reports that to the other processes.
+// Close ends the process at once. The process tells the other processes that it ends.
 func (p *Process) Close() error {
 	p.fleet.Note("process %d closes", p.Number)
 	defer p.fleet.Note("process %d is closed", p.Number)
 	return p.Transport.Close()
 }
 
-// Shutdown ends the process when its requests have ended, after ten seconds at the latest. The process reports its end
-// to the other processes.
+// Shutdown ends the process when its requests have ended, or after ten seconds. The process tells the other processes
+// that it ends.
 func (p *Process) Shutdown() error {
 	p.fleet.Note("process %d shuts down", p.Number)
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
@@ -169,7 +170,7 @@ func (p *Process) Shutdown() error {
 	return nil
 }
 
-// Calls returns how many calls the process has made to the server of shared limits, by the names of scripts.
+// Calls returns how many calls the process has made to the engine, by the purposes of the calls.
 func (p *Process) Calls() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

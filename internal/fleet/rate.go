@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// TooSlow looks for an interval of length within, between from and until, in which requests for a path waited all the
-// time and fewer than n were sent. It returns the beginning of the interval. If a bucket is served at its rate, there
-// is no such interval.
+// TooSlow looks for an interval in which requests with a path waited all the time, but fewer than n of them were sent.
+// The interval has the length within, and lies between from and until. If there is one, TooSlow returns the time at
+// which it begins. A bucket that is served at its rate has no such interval.
 func (f *Fleet) TooSlow(path string, n int, within, from, until time.Duration) (at time.Duration, found bool) {
 	waits, sent := f.waits(path)
 	for _, w := range waits {
 		w.from, w.until = max(w.from, from), min(w.until, until)
 		for at := w.from; at+within < w.until; {
-			i, _ := slices.BinarySearch(sent, at+1) // the first request that was sent afterwards
+			i, _ := slices.BinarySearch(sent, at+1) // index of the first request that was sent after the time at
 			if i+n > len(sent) || sent[i+n-1] > at+within {
 				return at, true
 			}
@@ -23,15 +23,15 @@ func (f *Fleet) TooSlow(path string, n int, within, from, until time.Duration) (
 	return 0, false
 }
 
-// interval is a time in which requests wait.
+// interval is a span of time.
 type interval struct{ from, until time.Duration }
 
-// waits returns the intervals in which requests for a path waited to be sent, and the times when they were sent, both
-// in order.
+// waits returns the intervals in which at least one request with a path waited to be sent, and the times at which such
+// requests were sent, both in order of time.
 func (f *Fleet) waits(path string) (waits []interval, sent []time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.records { // in the order in which they arrived
+	for _, r := range f.records { // in the order of their arrival at processes
 		if r.request.Path != path {
 			continue
 		}

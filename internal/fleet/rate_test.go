@@ -14,32 +14,34 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// interval is the time of a trouble of processes or the engine.
+// interval is the time of a trouble (a simulated fault) of processes or of the engine.
 type interval struct{ from, until time.Duration }
 
-// recovery returns how long after any trouble a bucket may be served at less than its rate. A dead process costs 3 s,
-// and after that the bucket is held for a period at most. The rest is for messages and timers.
+// recovery returns how long after a trouble a bucket may be served at less than its rate. The death of a process is
+// noticed after 3 s, and then the bucket is held for at most one period. The rest of the time is for messages and
+// timers.
 func (s *stage) recovery() time.Duration { return 4*time.Second + s.quota.Period }
 
-// sessionTime is how long a process without calls counts as alive, and how long a loan lasts.
+// sessionTime is how long a process counts as alive after its latest call, and how long a loan lasts.
 const sessionTime = 3 * time.Second
 
-// longestUnknown is how long a bucket is held instead of a period if only a dead process knows the period.
+// longestUnknown is how long a bucket is held if only a dead process knows the bucket's period.
 const longestUnknown = 10 * time.Second
 
 // cycle returns the longest time from the first request of a window to that of the next window.
 func (s *stage) cycle() time.Duration { return s.quota.Period + 2*s.latency + s.news() }
 
-// news returns the longest time until all processes know a response that one of them has received.
+// news returns the longest time until all processes know of a response that one of them has received.
 func (s *scene) news() time.Duration {
 	slack := 100 * time.Millisecond
 	if s.deaf {
-		slack = 1600 * time.Millisecond // after this time processes make a call without a message
+		slack = 1600 * time.Millisecond // after this time processes call the engine even without a message
 	}
 	return slack + 2*s.away
 }
 
-// judgesRate reports whether only a bucket's limit delays its requests once all troubles are over.
+// judgesRate reports whether the rate of buckets can be judged. It can if, when all troubles are over, nothing but a
+// bucket's limit delays the requests.
 func (s *stage) judgesRate(w *world) bool {
 	plain := w.discord == nil && s.quota.Kind == discordsim.KindFixed && s.leaving == 0 && s.faulty == 0 && !s.ordered
 	return plain && !w.apart && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail
@@ -53,8 +55,8 @@ func (s *stage) tail(w *world) time.Duration {
 	return s.recovery() + 3*s.cycle()
 }
 
-// slow returns an error that names a bucket which was served at less than 80 % of its rate while requests waited and no
-// trouble lasted.
+// slow returns an error if some bucket was served at less than 80 % of its rate while requests waited, at a time
+// without troubles.
 func (s *stage) slow(w *world) error {
 	if !s.judgesRate(w) {
 		return nil
@@ -65,7 +67,7 @@ func (s *stage) slow(w *world) error {
 		for channel := range s.channels {
 			path, most := fleet.Message(1+channel).Path, s.cycle()*5/4
 			if at, found := s.TooSlow(path, s.quota.Limit, most, from, next.from); found {
-				return fmt.Errorf("%v\nfrom %v on, fewer than %d requests were sent in %v, while others waited\n%s",
+				return fmt.Errorf("%v\nfrom %v on, fewer than %d requests were sent in %v, although others waited\n%s",
 					s.scene, at, s.quota.Limit, most, s.story(path, at+2*most))
 			}
 		}
@@ -87,7 +89,7 @@ func TestRateIsTooSlowOnlyWhileRequestsWait(t *testing.T) {
 		_, slow := f.TooSlow(path, quota.Limit, quota.Period*5/4, 0, f.Now())
 		assert.False(t, slow, "%s", f.Story(path, 0, over))
 		at, slow := f.TooSlow(path, quota.Limit+1, quota.Period, 2*time.Second, over)
-		assert.True(t, slow, "the bucket has no higher rate")
+		assert.True(t, slow, "the bucket's rate is not as high as this")
 		assert.InDelta(t, 2.5, at.Seconds(), 0.6)
 		_, slow = f.TooSlow(path, quota.Limit+1, quota.Period, over, f.Now())
 		assert.False(t, slow)

@@ -15,14 +15,14 @@ type record struct {
 	process   *Process
 	request   Request
 	arrived   time.Duration // when the request arrived at its process
-	sent      time.Duration // latest time of sending, 0 if it was not sent
-	ended     time.Duration // 0 if it has not ended
+	sent      time.Duration // when the request was sent, for the last time; 0: it was not sent
+	ended     time.Duration // 0: the request has not ended
 	accepted  bool
-	processed time.Duration // when Discord accepted it
+	processed time.Duration // when Discord accepted the request
 	answers   []discordsim.Event
 }
 
-// arrived records a request that a caller makes, and returns its sequence number.
+// arrived records that a caller makes a request, and returns the request's sequence number.
 func (f *Fleet) arrived(p *Process, r Request) (sequence int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +42,7 @@ func (f *Fleet) ended(sequence int64) {
 	f.records[sequence-1].ended = f.Now()
 }
 
-// processed records how Discord responded to a request.
+// processed records Discord's answer to a request.
 func (f *Fleet) processed(e discordsim.Event) {
 	if e.Sequence <= 0 {
 		return
@@ -61,8 +61,8 @@ func (f *Fleet) processed(e discordsim.Event) {
 	r.process.processed(e.Sequence)
 }
 
-// FirstsInFlight returns the paths to which the process has a request in flight, and for which no process has an answer
-// yet.
+// FirstsInFlight returns the paths of the process's requests in flight, except the paths for which some process has
+// already received an answer.
 func (f *Fleet) FirstsInFlight(p *Process) (paths []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +80,7 @@ func (f *Fleet) FirstsInFlight(p *Process) (paths []string) {
 	return paths
 }
 
-// left describes the requests that have not ended, "" if there are none.
+// left describes the requests that have not ended. It returns "" if there are none.
 func (f *Fleet) left() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +99,7 @@ func (f *Fleet) left() string {
 	return fmt.Sprintf("%d of %d requests, first %s", count, len(f.records), first)
 }
 
-// Busiest returns the largest number of requests that Discord has processed in any interval of length d.
+// Busiest returns how many requests Discord has processed in the busiest interval of length d.
 func (f *Fleet) Busiest(d time.Duration) (most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,8 +114,8 @@ func (f *Fleet) Busiest(d time.Duration) (most int) {
 	return most
 }
 
-// Processed yields the paths of all requests that Discord has processed and not refused, with the time of processing.
-// The order is not that of time.
+// Processed yields the path of each request that Discord has processed and not refused, with the time of processing.
+// The requests are not in order of time.
 func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,9 +128,9 @@ func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
 	}
 }
 
-// Inversions counts pairs of requests of different processes of which one arrived at its process at least `apart` after
-// the other. inverted counts the pairs that Discord accepted in the other order, more than `blur` apart. All requests
-// must belong to one bucket.
+// Inversions counts pairs of accepted requests of different processes that arrived at least the duration apart after
+// each other. inverted counts those that Discord accepted in the other order, more than the duration blur apart. All
+// requests must belong to one bucket.
 func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +150,8 @@ func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	return pairs, inverted
 }
 
-// Overtaken counts requests that Discord accepted after a later request of the same process for the same path.
+// Overtaken counts requests that were overtaken: Discord accepted a request that had arrived later, at the same process
+// and with the same path, before them.
 func (f *Fleet) Overtaken() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,7 +159,7 @@ func (f *Fleet) Overtaken() (n int) {
 		process *Process
 		path    string
 	}
-	earliest := map[line]time.Duration{} // when a request that arrived later was first accepted
+	earliest := map[line]time.Duration{} // when the first of the later requests was accepted
 	for _, r := range slices.Backward(f.records) {
 		if !r.accepted {
 			continue

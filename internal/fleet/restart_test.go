@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// A process ends some time after it has sent five requests, which is the limit, in each of 50 buckets that are lent to
-// it. Round trips take 300 ms. Another process then sends one request in each bucket at once, and gets no 429.
+// A process sends five requests, as many as the limit, in each of 50 buckets that are lent to it. Some time later it
+// ends. Round trips take 300 ms. Then another process sends one request in each bucket at once. It must get no 429.
 func TestSuccessorOfAProcessKnowsItsRequests(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestSuccessorOfAProcessKnowsItsRequests(t *testing.T) {
 			config.Latency = discordsim.Latency{RoundTrip: 300 * time.Millisecond, Jitter: 20 * time.Millisecond}
 			inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 				ends, next := f.Processes[0], f.Processes[1]
-				require.NoError(t, ends.Do(t.Context(), fleet.Message(1)).Err) // both processes know the bucket hash
+				require.NoError(t, ends.Do(t.Context(), fleet.Message(1)).Err) // now both processes know the bucket hash
 				require.NoError(t, next.Do(t.Context(), fleet.Message(1)).Err)
 				time.Sleep(c.period + 6*time.Second)
 				for channel := range channels {

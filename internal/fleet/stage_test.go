@@ -20,27 +20,27 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// stage is one play of a world: the processes of a bot, and what happens to them. Each process uses its own channels;
-// other processes send some of the requests to them.
+// stage is one play (one simulated run) of a world: the processes of a bot, and what happens to them. Each process has
+// a place and uses the channels of that place, but other processes send a part of the requests to these channels.
 type stage struct {
 	*fleet.Fleet
 	scene
 	world   *world
 	sent    atomic.Int64
-	trouble *rand.Rand // draws the troubles; see at
+	trouble *rand.Rand // draws the troubles, see the file troubles_test.go
 
 	mu       sync.Mutex
-	places   []*fleet.Process // by place: the process that uses the place's channels now; nil: none yet
+	places   []*fleet.Process // for each place, the process that uses its channels now; nil: none at the moment
 	joining  sync.Mutex       // held while a process joins
 	killing  sync.Mutex       // guards burstEnds
 	timers   []*time.Timer
 	over     bool
 	lost     []time.Duration // when the engine lost its state
 	troubles []interval
-	cutOff   map[string]int // by path without a response yet: number of requests that Close has cut off
-	bad      string         // the first wrong outcome, and its story
+	cutOff   map[string]int // for paths without a response so far: number of requests that Close has cut off
+	bad      string         // describes the first wrong outcome, with the events before it
 
-	burstEnds func(place int) // called when the process of a place has ended a burst; nil: not called
+	burstEnds func(place int) // called when the process of a place has sent a burst; may be nil
 
 	counts tally
 	work   sync.WaitGroup // of the troubles
@@ -51,18 +51,18 @@ type scene struct {
 	seed      uint64
 	places    int
 	channels  int
-	strangers int // percent of a channel's requests that another process sends
+	strangers int // percentage of a channel's requests that other processes send
 	quota     discordsim.Quota
 	global    int // global limit; 0: none
 	latency   time.Duration
-	away      time.Duration // longest way to the engine
-	lossy     int           // percent of the calls that are lost; also of lost replies, and of late calls
+	away      time.Duration // longest travel time to the engine
+	lossy     int           // percentage of calls that are lost; as many replies are lost, and as many calls are late
 	deaf      bool
 	covered   bool // other processes send the requests of dead and suspended processes
 	policy    shared.Outage
 	length    time.Duration
-	leaving   int       // percent of the requests whose context ends early
-	faulty    int       // percent of the requests that fail, or whose response is lost or late
+	leaving   int       // percentage of the requests whose context ends early
+	faulty    int       // percentage of the requests that fail, or whose response is lost or late
 	ordered   bool      // each process sends the requests of a bucket one after the other
 	declares  *declares // declared limits; nil: none
 }
@@ -97,7 +97,7 @@ func (s scene) String() string {
 		s.leaving, s.faulty, s.ordered, s.declares)
 }
 
-// play plays a world once. It must be called in a bubble.
+// play simulates a world once. It must be called in a bubble.
 func (w *world) play(seed uint64) (tally, error) {
 	trouble := rand.New(rand.NewPCG(seed, w.number()+1))
 	s := &stage{scene: w.scene(seed), world: w, trouble: trouble, cutOff: map[string]int{}}
@@ -161,7 +161,7 @@ func (s *stage) calm() {
 	}
 }
 
-// engine delays and loses calls of the engine.
+// engine makes calls to the engine slow, and loses some of them.
 func (s *stage) engine() {
 	chance := rand.New(rand.NewPCG(s.seed, 3))
 	way := func() time.Duration { return 100*time.Microsecond + time.Duration(chance.Int64N(int64(s.away))) }
@@ -182,15 +182,15 @@ func (s *stage) engine() {
 	})
 }
 
-// channel makes the callers of a channel send requests until the play is over: as many as they can, in bursts that use
-// up a window, or now and then.
+// channel makes the callers of a channel send requests until the play is over. They send as many as they can, or bursts
+// with pauses, or single requests with pauses.
 func (s *stage) channel(ctx context.Context, channel int) {
 	chance := rand.New(rand.NewPCG(s.seed, 100+uint64(channel)))
 	pause := func(most time.Duration) time.Duration { return time.Duration(chance.Int64N(int64(most) + 1)) }
 	start := pause(2 * time.Second)
 	callers := 1 + chance.IntN(2*s.quota.Limit)
 	if s.declares != nil {
-		callers = min(callers, 4) // because requests wait long
+		callers = min(callers, 4) // because requests wait longer
 	}
 	style := chance.IntN(3)
 	s.Go(func() {
@@ -226,7 +226,8 @@ func (s *stage) channel(ctx context.Context, channel int) {
 	})
 }
 
-// send makes the process of a place send one request to a channel.
+// send makes the process of a place send one request to a channel. If the play is covered, another process does so for
+// a dead or suspended one.
 func (s *stage) send(ctx context.Context, channel, place int) {
 	p := s.process(place)
 	for i := 1; s.covered && (p == nil || p.Suspended()) && i < s.scene.places; i++ {
@@ -258,13 +259,13 @@ func (s *stage) send(ctx context.Context, channel, place int) {
 	}
 }
 
-// gaveUp reports whether the error is that of a request whose context has ended, or would have ended before the request
-// could be sent.
+// gaveUp reports whether a request failed because its context has ended, or would have ended before the request could
+// be sent.
 func (s *stage) gaveUp(err error) bool {
 	return s.leaving > 0 && errors.Is(err, context.DeadlineExceeded)
 }
 
-// patience returns how much longer requests may wait in this play than in a play without faults.
+// patience returns how much longer requests may wait in this play than in a simple one.
 func (s *stage) patience() time.Duration {
 	d := s.declares.patience()
 	if s.ordered || s.faulty > 0 || s.world.discord != nil {
@@ -279,7 +280,7 @@ func (s *stage) ended() bool {
 	return s.over
 }
 
-// blame records a wrong outcome.
+// blame records a wrong outcome, if it is the play's first one.
 func (s *stage) blame(path, format string, arguments ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,7 +300,7 @@ func (s *stage) count(add func(*tally)) {
 	add(&s.counts)
 }
 
-// verdict counts all 429s. The error says what was wrong in the play.
+// verdict counts the 429s and other events of the play. The error says what was wrong.
 func (s *stage) verdict(w *world) (tally, error) {
 	report := s.Discord.Report()
 	s.mu.Lock()
@@ -349,7 +350,7 @@ func (s *stage) verdict(w *world) (tally, error) {
 		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
 }
 
-// leftovers describes a request or permit that was not returned, "" if there is none.
+// leftovers describes a request or permit that is left at the end. It returns "" if there is none.
 func (s *stage) leftovers() string {
 	for _, process := range s.Processes {
 		if process.Dead() {

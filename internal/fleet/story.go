@@ -11,13 +11,13 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// note is an event of a process, or of something that processes share.
+// note is an event of a process, or of something that processes share, with its description.
 type note struct {
 	at   time.Duration
 	text string
 }
 
-// Note adds a line to the story.
+// Note adds a line with the current time to the story.
 func (f *Fleet) Note(format string, arguments ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,7 +34,7 @@ type Refusal struct {
 	Because string
 }
 
-// Refusals returns all 429s, in the order in which their requests arrived at their processes.
+// Refusals returns all 429s, in the order in which the refused requests arrived at their processes.
 func (f *Fleet) Refusals() (all []Refusal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,7 @@ func (f *Fleet) Refusals() (all []Refusal) {
 	return all
 }
 
-// Story lists Discord's answers to requests for a path between two times, and other events of the fleet.
+// Story lists, between two times, Discord's answers to requests with a path, and all other events of the fleet.
 func (f *Fleet) Story(path string, from, until time.Duration) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,11 +61,11 @@ func (f *Fleet) Story(path string, from, until time.Duration) string {
 			answer := fmt.Sprintf("status %d", a.Status)
 			switch {
 			case a.Status == 0:
-				answer = "never got there"
+				answer = "the connection broke before"
 			case a.Verdict != discordsim.VerdictNone:
 				answer += fmt.Sprintf(", %v, %v: %s", a.Class, a.Verdict, a.Because)
 			}
-			lines = append(lines, note{a.At.Sub(f.epoch), fmt.Sprintf("process %d: request %d, there since %s, sent %s: %s",
+			lines = append(lines, note{a.At.Sub(f.epoch), fmt.Sprintf("process %d: request %d, arrived %s, sent %s: %s",
 				r.process.Number, i+1, seconds(r.arrived), seconds(a.SentAt.Sub(f.epoch)), answer)})
 		}
 	}

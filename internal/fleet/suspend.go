@@ -2,10 +2,11 @@ package fleet
 
 import "time"
 
-// Suspend stops the process until Resume: its timers do not fire, messages of other processes are kept for later, and
-// nothing is sent. Requests that have left are still processed. If clockStands is set, the process's monotonic clock
-// stands still meanwhile, as on a suspended machine, or in a virtual machine that continues from a snapshot. Otherwise
-// that clock goes on, as for a program that a signal has stopped. The wall clock always goes on.
+// Suspend stops the process until Resume is called. Until then its timers do not fire, it sends nothing, and messages
+// of other processes wait for it. Requests that have left it are still processed. If clockStands is set, the process's
+// monotonic clock stands still, as on a suspended machine, or in a virtual machine that later continues from a
+// snapshot. Otherwise the monotonic clock goes on, as for a program that a signal has stopped. The wall clock goes on
+// in both cases.
 func (p *Process) Suspend(clockStands bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,13 +48,13 @@ func (p *Process) Suspended() bool {
 	return p.suspended != nil
 }
 
-// StepClock steps the process's wall clock by d.
+// StepClock sets the process's wall clock forward by d, or back if d is negative.
 func (p *Process) StepClock(d time.Duration) {
 	p.fleet.Note("the wall clock of process %d steps by %v", p.Number, d)
 	p.clock.step(d)
 }
 
-// awake waits while the process is suspended.
+// awake blocks while the process is suspended.
 func (p *Process) awake() {
 	for {
 		p.mu.Lock()

@@ -50,8 +50,8 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 	}
 }
 
-// A process whose clock stood still for less than a second does not take that for a step of the engine's clock, which
-// would hold the buckets of all processes.
+// If a process's clock stood still for less than a second, the process must not conclude that the engine's clock was
+// set. Such a conclusion would hold the buckets of all processes.
 func TestShortSuspensionDoesNotAffectOtherProcesses(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})

@@ -8,13 +8,13 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// The methods in this file are the troubles of a play. Each is called before the play begins, draws the times of its
-// events, and returns at once.
+// Most methods in this file are troubles (simulated faults) of a play. Such a method is called when the play begins. It
+// draws the times of its events, and returns at once.
 
-// at calls a function when the play has lasted the given time, unless the play is over by then.
+// at calls a function after the given time, unless the play is over by then.
 func (s *stage) at(after time.Duration, do func()) { s.during(after, 0, do) }
 
-// during does the same for a function that begins a trouble of the given length.
+// during is like at, for a function that begins a trouble of the given length.
 func (s *stage) during(after, lasts time.Duration, do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *stage) during(after, lasts time.Duration, do func()) {
 	}))
 }
 
-// happens records that a trouble of the given length begins.
+// happens records that a trouble of the given length begins now.
 func (s *stage) happens(lasts time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,14 +47,14 @@ func (s *stage) within(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.trouble.Int64N(int64(max(most-least, 1))))
 }
 
-// times draws how often an event happens, and its times.
+// times draws the times of an event, at most the given number, and calls do with each.
 func (s *stage) times(most int, do func(at time.Duration)) {
 	for range 1 + s.trouble.IntN(most) {
 		do(s.within(300*time.Millisecond, s.length))
 	}
 }
 
-// loses records that the engine loses its state.
+// loses records that the engine now loses state. The text says what happens to the engine.
 func (s *stage) loses(format string, arguments ...any) {
 	s.mu.Lock()
 	s.lost = append(s.lost, s.Now())
@@ -72,8 +72,8 @@ func (s *stage) flushes() {
 	})
 }
 
-// rollbacks makes the engine go back to an earlier state: it restarts from an old file, or a replica that was behind
-// takes over after a time without an engine.
+// rollbacks makes the engine go back to an earlier state, as after a restart from an old file, or when a replica with
+// an old state takes over. In half of the cases the engine is down for some time before.
 func (s *stage) rollbacks() {
 	s.times(3, func(at time.Duration) {
 		age, down := s.within(20*time.Millisecond, min(at, 3*time.Second+2*s.quota.Period)), time.Duration(0)
@@ -84,7 +84,7 @@ func (s *stage) rollbacks() {
 	})
 }
 
-// oldRollback makes the engine go back to a state of processes that were replaced long ago.
+// oldRollback makes the engine go back to a state that was saved before some processes were replaced, long ago.
 func (s *stage) oldRollback() {
 	at := s.within(time.Second, 4*time.Second)
 	s.goesBack(at, at+sessionTime+longestUnknown+time.Second, 500*time.Millisecond)
@@ -93,7 +93,8 @@ func (s *stage) oldRollback() {
 	}
 }
 
-// goesBack makes the engine unreachable for some time, if down is not 0, and then go back to its state at the time to.
+// goesBack saves the engine's state at the time to. At the time from the engine goes down for the duration down, and
+// then it continues with the saved state.
 func (s *stage) goesBack(to, from, down time.Duration) {
 	snapshot := make(chan memoryengine.Snapshot, 1)
 	s.at(to, func() { snapshot <- s.Engine.Save() })
@@ -113,7 +114,7 @@ func (s *stage) goesBack(to, from, down time.Duration) {
 // evictions makes the engine lose single keys.
 func (s *stage) evictions() {
 	if s.declares != nil {
-		s.declares.memory = 65 * time.Second // a process notices the loss when it returns the loan
+		s.declares.memory = 65 * time.Second // a process may notice the loss only when it returns a loan
 	}
 	s.times(6, func(at time.Duration) {
 		n := s.trouble.Int()
@@ -129,7 +130,7 @@ func (s *stage) evictions() {
 	})
 }
 
-// outages makes the engine unreachable for a while. It keeps its state.
+// outages makes the engine unreachable for some time. The engine keeps its state.
 func (s *stage) outages() {
 	s.times(2, func(at time.Duration) {
 		frozen, length := s.trouble.IntN(2) == 0, s.within(50*time.Millisecond, 8*time.Second)
@@ -148,7 +149,7 @@ func (s *stage) outages() {
 	})
 }
 
-// cuts breaks the connections of processes to the engine for a while.
+// cuts breaks the connections of single processes to the engine for some time.
 func (s *stage) cuts() {
 	s.times(3, func(at time.Duration) {
 		place, length := s.trouble.IntN(s.scene.places), s.within(50*time.Millisecond, 10*time.Second)
@@ -161,7 +162,7 @@ func (s *stage) cuts() {
 	})
 }
 
-// steps makes the engine's clock step, as in a fail-over to another machine. That counts as a loss of state.
+// steps sets the engine's clock forward or back, as in a fail-over to another machine. That counts as a loss of state.
 func (s *stage) steps(sign time.Duration) {
 	s.times(2, func(at time.Duration) {
 		all := []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}
@@ -173,7 +174,8 @@ func (s *stage) steps(sign time.Duration) {
 	})
 }
 
-// close closes a process, and records the buckets whose first request it has in flight: their limits stay unknown.
+// close closes a process. It records the buckets whose first request the process has in flight, because the limits of
+// these buckets stay unknown.
 func (s *stage) close(p *fleet.Process) error {
 	s.mu.Lock()
 	for _, path := range s.FirstsInFlight(p) {
@@ -183,7 +185,8 @@ func (s *stage) close(p *fleet.Process) error {
 	return p.Close()
 }
 
-// machineSteps makes the clock step back of one machine on which the engine and all processes run.
+// machineSteps sets back the clock of the engine and the wall clocks of all processes, as if all of them ran on one
+// machine.
 func (s *stage) machineSteps() {
 	s.times(2, func(at time.Duration) {
 		d := []time.Duration{300 * time.Millisecond, 2 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(4)]
@@ -199,7 +202,7 @@ func (s *stage) machineSteps() {
 	})
 }
 
-// suspensions suspends processes for a while, together with their monotonic clocks or without.
+// suspensions suspends single processes for some time. If clockStands is set, their monotonic clocks stand still.
 func (s *stage) suspensions(clockStands bool) {
 	s.times(3, func(at time.Duration) {
 		place, length := s.trouble.IntN(s.scene.places), s.within(100*time.Millisecond, 15*time.Second)
@@ -213,7 +216,7 @@ func (s *stage) suspensions(clockStands bool) {
 	})
 }
 
-// wallClocks makes the wall clocks of processes step.
+// wallClocks sets the wall clocks of single processes forward or back.
 func (s *stage) wallClocks() {
 	s.times(4, func(at time.Duration) {
 		place, d := s.trouble.IntN(s.scene.places), s.within(-time.Minute, time.Minute)
@@ -225,7 +228,7 @@ func (s *stage) wallClocks() {
 	})
 }
 
-// deaths kills processes, and replaces them at once or later.
+// deaths kills processes, and replaces each of them at once or some time later.
 func (s *stage) deaths() {
 	s.times(3, func(at time.Duration) {
 		place, later := s.trouble.IntN(s.scene.places), s.absence()
@@ -233,7 +236,7 @@ func (s *stage) deaths() {
 	})
 }
 
-// deathsAfterBursts kills and replaces processes right after they have used up the rest of a window.
+// deathsAfterBursts kills and replaces processes soon after they have sent a burst, which may have used up a window.
 func (s *stage) deathsAfterBursts() {
 	left := 1 + s.trouble.IntN(4)
 	var moments, absences []time.Duration
@@ -257,7 +260,7 @@ func (s *stage) absence() time.Duration {
 	return []time.Duration{0, 0, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second}[s.trouble.IntN(5)]
 }
 
-// burstEnded records that the process of a place has ended a burst.
+// burstEnded calls burstEnds, if it is set, for a place whose process has sent a burst.
 func (s *stage) burstEnded(place int) {
 	s.killing.Lock()
 	defer s.killing.Unlock()
@@ -266,7 +269,7 @@ func (s *stage) burstEnded(place int) {
 	}
 }
 
-// kill kills the process of a place, and replaces it later.
+// kill kills the process of a place. A new process replaces it after the duration later.
 func (s *stage) kill(place int, later time.Duration) {
 	p := s.process(place)
 	if p == nil {
@@ -290,14 +293,14 @@ func (s *stage) process(place int) *fleet.Process {
 	return s.places[place]
 }
 
-// put gives a place to a process, or to none.
+// put gives a place to a process. If p is nil, the place is empty.
 func (s *stage) put(place int, p *fleet.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.places[place] = p
 }
 
-// replace gives a place to a new process.
+// replace starts a new process and gives it a place.
 func (s *stage) replace(place int) {
 	s.joining.Lock()
 	defer s.joining.Unlock()
@@ -309,8 +312,8 @@ func (s *stage) replace(place int) {
 	s.put(place, p)
 }
 
-// rolling replaces one process after the other, as a deployment does. The old process is closed or shut down, before or
-// after the new one starts.
+// rolling replaces one process after the other, as a deployment does. In some plays the new process starts before the
+// old one ends, in others after that. The old process is closed or shut down.
 func (s *stage) rolling() {
 	first, pause := s.within(time.Second, s.length/3), s.within(100*time.Millisecond, s.length/8)
 	overlap, end := s.trouble.IntN(2) == 0, s.close

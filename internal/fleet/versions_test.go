@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// next is the engine of a process with the next version of the protocol: all of its keys and channels have another
-// prefix.
+// next is the engine as a process with the next version of the protocol uses it: all keys and channels of that process
+// have another prefix.
 type next struct {
 	shared.Engine
 	shared.Subscriber
@@ -51,7 +51,8 @@ func (n next) Subscribe(ctx context.Context, channel string, received func(messa
 	return n.Subscriber.Subscribe(ctx, rename(channel), received)
 }
 
-// versions gives processes from a number on the next version of the protocol.
+// versions returns a function for Config.Share. It gives the next version of the protocol to all processes whose number
+// is at least from.
 func versions(from int) func(int, shared.Engine) (shared.Source, error) {
 	return func(process int, engine shared.Engine) (shared.Source, error) {
 		if process >= from {
@@ -61,8 +62,8 @@ func versions(from int) func(int, shared.Engine) (shared.Source, error) {
 	}
 }
 
-// Processes of two versions use the same buckets at the same time. The loss of one version's keys does not affect the
-// other version.
+// Processes with two versions of the protocol use the same buckets at the same time. If the engine loses the keys of
+// one version, the other version must not be affected.
 func TestVersionsOfTheProtocolAreIndependent(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
@@ -97,8 +98,8 @@ func TestVersionsOfTheProtocolAreIndependent(t *testing.T) {
 	})
 }
 
-// The next version of the protocol is rolled out as the README of buckets/shared says, while all processes send as many
-// requests as they can, each in its own buckets.
+// The next version of the protocol is rolled out as the README of buckets/shared describes. During the roll-out, all
+// processes send as many requests as they can, each in its own buckets.
 func TestRollOutOfTheNextVersionCausesNo429s(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -134,7 +135,7 @@ func TestRollOutOfTheNextVersionCausesNo429s(t *testing.T) {
 				}
 			}
 		}
-		for _, step := range []buckets.Option{half, half, whole} { // this version, the next one, the next one
+		for _, step := range []buckets.Option{half, half, whole} { // once with this version, twice with the next
 			for place := range places {
 				time.Sleep(5 * time.Second)
 				require.NoError(t, who(place).Shutdown())

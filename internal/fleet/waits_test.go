@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// queued makes requests of three processes wait for a bucket of one request per second. The fourth process has no
-// requests.
+// queued makes requests of three processes wait for a bucket with a limit of one request per second. last is a fourth
+// process, without requests. leave cancels the waiting requests.
 func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func())) {
 	t.Helper()
 	rule := discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}
@@ -38,8 +38,8 @@ func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last
 	})
 }
 
-// A process without waiting requests counts those of other processes, and rejects a request at once if its wait would
-// be too long.
+// A process must count the waiting requests of other processes, even if it has none itself. It must reject at once a
+// request that would wait too long.
 func TestMaxWaitCountsRequestsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ func()) {
@@ -60,11 +60,11 @@ func TestMaxWaitCountsRequestsOfOtherProcesses(t *testing.T) {
 
 		o = last.Do(buckets.ContextWithMaxWait(t.Context(), time.Minute), fleet.Message(1))
 		require.NoError(t, o.Err)
-		assert.InDelta(t, 29.5, o.Wait.Seconds(), 4, "behind the requests of other processes")
+		assert.InDelta(t, 29.5, o.Wait.Seconds(), 4, "after the requests of other processes")
 	})
 }
 
-// A request moves up in the queue when requests of other processes leave it.
+// A request must move up in the queue when requests of other processes leave the queue.
 func TestRequestsOfOtherProcessesLeaveTheQueue(t *testing.T) {
 	t.Parallel()
 	queued(t, 30, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func()) {
@@ -75,8 +75,8 @@ func TestRequestsOfOtherProcessesLeaveTheQueue(t *testing.T) {
 	})
 }
 
-// A hold that one process learns makes the waits of another process too long. Requests of that process must be rejected
-// when the hold begins.
+// When one process learns of a hold, requests of another process may have to wait too long. The other process must
+// reject these requests when the hold begins.
 func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
@@ -109,8 +109,8 @@ func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 	})
 }
 
-// A waiting request must not be rejected when its window opens. The engine grants permits before the requests are sent;
-// earlier requests with a permit must not be counted twice.
+// A waiting request must not be rejected at the moment when its window opens. At that moment, earlier requests have a
+// permit of the engine but have not been sent. The prediction must not count them twice.
 func TestWaitingRequestIsNotRejectedWhenItsWindowOpens(t *testing.T) {
 	t.Parallel()
 	for _, each := range []int{6, 7, 9, 15} {
@@ -132,8 +132,8 @@ func TestWaitingRequestIsNotRejectedWhenItsWindowOpens(t *testing.T) {
 	}
 }
 
-// servedOrRejected returns the number of successes. All other requests must have been rejected within the given time: a
-// later rejection is of a request that could have waited. All requests have ended.
+// servedOrRejected returns the number of successes, when all requests have ended. All other requests must have been
+// rejected within the given time: a request that is rejected later has waited in vain.
 func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Duration) (served int) {
 	t.Helper()
 	close(outcomes)
@@ -148,8 +148,8 @@ func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Dur
 	return served
 }
 
-// A request whose predicted wait is exactly its max wait must not be rejected later, although calls and responses take
-// a little time in each window.
+// A request whose predicted wait is exactly its max wait must not be rejected later, although calls and responses make
+// each window a little longer.
 func TestRequestThatWaitsForExactlyItsMaxWaitIsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
@@ -171,8 +171,8 @@ func TestRequestThatWaitsForExactlyItsMaxWaitIsServed(t *testing.T) {
 	})
 }
 
-// The first requests of a route wait for a declared limit, for longer than one permission to discover the bucket lasts.
-// Still only one process may discover the bucket.
+// The first requests of a route wait for a declared limit. They wait longer than a process's permission to discover the
+// bucket lasts. Even then, only one process may discover the bucket.
 func TestOneProcessDiscoversABucketBelowADeclaredLimit(t *testing.T) {
 	for _, period := range []time.Duration{8 * time.Second, 30 * time.Second} {
 		t.Run(period.String(), func(t *testing.T) { oneDiscovers(t, period) })

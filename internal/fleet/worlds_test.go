@@ -19,25 +19,25 @@ import (
 
 var (
 	playSeed     = flag.Uint64("fleet.seed", 1, "seed of the first play of each world")
-	playCount    = flag.Uint64("fleet.plays", 0, "how many plays of each world; 0: one or two that do not take long")
+	playCount    = flag.Uint64("fleet.plays", 0, "number of plays of each world; 0: one or two short ones")
 	playRequests = flag.Int("fleet.requests", 0,
-		"how many requests all worlds together send at least, each as many; 0: see -fleet.plays")
+		"number of requests that all worlds together send at least, divided equally; 0: -fleet.plays decides")
 )
 
-// world is a kind of play.
+// world is a kind of play (simulated run).
 type world struct {
 	name     string
-	scenery  func(s *scene, pick func(values ...int) int) // changes the parameters of the play
+	scenery  func(s *scene, pick func(values ...int) int) // changes the parameters of a play
 	trouble  func(s *stage)
 	discord  func(c *discordsim.Config, s *scene) // changes how Discord behaves
 	request  func(r *fleet.Request, n int)        // changes the n-th request
 	apart    bool                                 // processes share nothing
 	declares bool                                 // limits are declared
-	costs    string                               // why avoidable 429s are only counted; "" if they are errors
+	costs    string                               // why avoidable 429s are allowed, and only counted; "": they are errors
 }
 
-// In each of the worlds, a bucket has at most one avoidable 429 for each earlier loss of state, and for each of its
-// first requests that Close has cut off.
+// In each world without costs, a bucket may have at most one avoidable 429 for each earlier loss of state, and one for
+// each of its first requests that Close has cut off.
 var worlds = []world{
 	{name: "nothing happens"},
 	{name: "calls are lost or late",
@@ -104,19 +104,19 @@ var worlds = []world{
 		}},
 }
 
-// number returns a number that makes each world draw its own plays.
+// number returns a number that differs between worlds, so that each world draws different plays.
 func (w *world) number() uint64 {
 	h := fnv.New64()
 	h.Write([]byte(w.name))
 	return h.Sum64()
 }
 
-// strict sets a policy that sends nothing during an outage.
+// strict sets a policy for outages of the engine under which processes send nothing.
 func strict(s *scene, pick func(...int) int) {
 	s.policy = []shared.Outage{shared.OutageWait, shared.OutageFail}[pick(0, 0, 1)]
 }
 
-// tally counts the events of plays, and their 429s.
+// tally counts the events and the 429s of plays.
 type tally struct {
 	plays, requests, calls, refused, avoidable int
 	excess, failed                             int // avoidable 429s beyond the allowed ones, and plays with such 429s
@@ -131,8 +131,8 @@ func (t *tally) add(o tally) {
 	t.dead, t.closed, t.suspended = t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
 }
 
-// TestWorlds plays each world as often as -fleet.plays says, or once or twice. A million requests take about half an
-// hour of processor time; their 429s are summed up at the end:
+// TestWorlds runs as many plays of each world as -fleet.plays says; the default is one or two. At the end it sums up
+// the 429s. A million requests take about half an hour of processor time:
 //
 //	go test ./internal/fleet -run TestWorlds -fleet.requests=1000000 -timeout 3h -v
 func TestWorlds(t *testing.T) {
@@ -195,7 +195,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// excuse says why avoidable 429s are allowed in a world.
+// excuse says why a world may have avoidable 429s.
 func (w *world) excuse() string {
 	if w.costs != "" {
 		return w.costs
@@ -203,7 +203,7 @@ func (w *world) excuse() string {
 	return "one for each bucket and lost state, or first request that was cut off"
 }
 
-// summary returns the result in a few lines.
+// summary returns the results of all worlds in a few lines.
 func summary(results map[string]*tally) string {
 	all := results["all"]
 	if all == nil {
@@ -226,7 +226,7 @@ func summary(results map[string]*tally) string {
 	return b.String()
 }
 
-// table returns the counts of all worlds.
+// table returns a table with the counts of all worlds, followed by the summary.
 func table(results map[string]*tally) string {
 	var b strings.Builder
 	line := func(name string) {
@@ -251,10 +251,10 @@ func table(results map[string]*tally) string {
 	return b.String() + summary(results)
 }
 
-// strangers names the plays with that share of strangers.
+// strangers returns the name of the line for plays with that percentage of strangers.
 func strangers(percent int) string { return fmt.Sprintf("of these, with %d %% strangers", percent) }
 
-// A world fails if the processes share nothing.
+// A play must fail if the processes share nothing.
 func TestWorldsFailIfNothingIsShared(t *testing.T) {
 	t.Parallel()
 	w := world{name: "nothing is shared", apart: true, scenery: func(s *scene, _ func(...int) int) {

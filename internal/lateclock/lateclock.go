@@ -1,5 +1,5 @@
-// Package lateclock has a clock like that of a busy machine: its time is right, but its timers fire late. It works in
-// real time and in the time of a testing/synctest bubble.
+// Package lateclock has a clock that behaves as on a busy machine: its time is right, but its timers fire late. The
+// clock works in real time and in the time of a testing/synctest bubble.
 package lateclock
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Clock is a clockwork.Clock whose timers fire late by a random time. It is safe for concurrent use.
+// Clock is a clockwork.Clock whose timers fire late, each by a random time. It is safe for concurrent use.
 type Clock struct {
 	clockwork.Clock // tells the time
 
@@ -19,13 +19,13 @@ type Clock struct {
 	most   time.Duration
 }
 
-// New returns a clock whose timers are late by up to most, each timer by a different random time. With the same seed
-// the random times are the same, as long as timers are set in the same order.
+// New returns a clock whose timers fire late. How late each of them fires is drawn at random, from 0 to the duration
+// most. Two clocks with the same seed draw the same durations if their timers are set in the same order.
 func New(seed uint64, most time.Duration) *Clock {
 	return &Clock{Clock: clockwork.NewRealClock(), chance: rand.New(rand.NewPCG(seed, 0)), most: max(most, 0)}
 }
 
-// late returns a duration plus the lateness of one timer.
+// late returns the duration d plus the random lateness of one timer.
 func (c *Clock) late(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	return timer{c.Clock.AfterFunc(c.late(d), f), c}
 }
 
-// timer is late each time it is set.
+// timer draws a new lateness each time it is set.
 type timer struct {
 	clockwork.Timer
 	clock *Clock
@@ -67,7 +67,7 @@ func (c *Clock) NewTicker(d time.Duration) clockwork.Ticker {
 	return t
 }
 
-// ticker sets a timer for one tick at a time.
+// ticker uses one timer, which it sets for one tick at a time.
 type ticker struct {
 	clock *Clock
 	ticks chan time.Time
@@ -76,7 +76,7 @@ type ticker struct {
 	period time.Duration
 	due    time.Time       // when the next tick would be on time
 	timer  clockwork.Timer // nil before the first Reset
-	round  int             // counts Reset and Stop, so that earlier ticks are ignored
+	round  int             // counts calls of Reset and Stop, so that ticks from before a call are ignored
 }
 
 func (t *ticker) Chan() <-chan time.Time { return t.ticks }
@@ -98,7 +98,7 @@ func (t *ticker) Stop() {
 	t.end()
 }
 
-// end drops all ticks so far, also one that has not been received. t.mu must be held.
+// end drops all ticks so far, including a tick that has not been received. t.mu must be held.
 func (t *ticker) end() {
 	t.round++
 	if t.timer != nil {
@@ -125,7 +125,7 @@ func (t *ticker) tick(round int) {
 	now := t.clock.Now()
 	select {
 	case t.ticks <- now:
-	default: // the last tick has not been received
+	default: // the previous tick has not been received, so this one is dropped
 	}
 	for !t.due.After(now) {
 		t.due = t.due.Add(t.period)

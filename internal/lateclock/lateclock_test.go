@@ -34,7 +34,7 @@ func (l *lateness) add(d time.Duration) {
 	l.least, l.most = min(l.least, d), max(l.most, d)
 }
 
-// spread asserts that many timers were never early, never too late, and spread over the whole range.
+// spread asserts that the delays of many timers were spread over the whole range from 0 to most, and never outside it.
 func (l *lateness) spread(t *testing.T) {
 	t.Helper()
 	assert.GreaterOrEqual(t, l.least, time.Duration(0))
@@ -106,7 +106,7 @@ func TestStoppedTimersNeverFire(t *testing.T) {
 		assert.True(t, timer.Stop())
 		assert.True(t, function.Stop())
 		assert.False(t, function.Stop())
-		time.Sleep(time.Second + most) // the first tick comes by then
+		time.Sleep(time.Second + most) // by now the first tick has come
 		ticker.Stop()
 		time.Sleep(time.Minute)
 		select {
@@ -136,7 +136,7 @@ func TestALateTickDoesNotDelayThoseAfterIt(t *testing.T) {
 func TestTicksThatNobodyTakesAreDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, clock *Clock) {
 		began := time.Now()
-		ticker := clock.NewTicker(10 * ms) // many ticks are due while one is late
+		ticker := clock.NewTicker(10 * ms) // many ticks become due while one tick is late
 		defer ticker.Stop()
 		time.Sleep(10 * time.Second)
 		first := <-ticker.Chan()

@@ -1,6 +1,6 @@
-// Package librarytest has the tests that every Discord library on top of an [httpclient.Transport] must pass: the
-// library must not prevent options of the transport, or of a context, from taking effect. The tests run in virtual
-// time.
+// Package librarytest has the tests that every Discord library on top of an [httpclient.Transport] must pass. They test
+// that options of the transport, and options in a context, take effect when requests are sent through the library. The
+// tests run in virtual time.
 package librarytest
 
 import (
@@ -22,17 +22,17 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Library is a library that sends through a transport.
+// Library is a Discord library that sends its requests through a transport.
 type Library struct {
-	// Send sends a message to a channel, with the context in the form that the library takes. It must be safe for
-	// concurrent use.
+	// Send sends a message to a channel, and passes the context on in the way that the library requires. It must be safe
+	// for concurrent use.
 	Send func(ctx context.Context, channel uint64, content string) error
-	// APIError returns what the library's typed error says about Discord's answer. It returns false for an error of
-	// another type.
+	// APIError returns what the library's error type says about Discord's answer. It returns false for an error of another
+	// type.
 	APIError func(err error) (APIError, bool)
 }
 
-// APIError has the values that a library has read from an error response.
+// APIError has the values that a library has read from Discord's error response.
 type APIError struct {
 	Status, Code int
 	Message      string
@@ -47,9 +47,9 @@ const (
 	roundTrip = 50 * time.Millisecond
 )
 
-// Run runs the tests for the module of that name, which is a folder of httpclient and the current folder. readme is the
-// path of the file with the module's program. open opens the library on top of a transport, with the token "token" of a
-// bot. Each test calls open in its bubble.
+// Run runs the tests for a module. The module's name is that of its folder in httpclient, which must be the current
+// folder. readme is the path of the file that contains the module's program. open returns the library on top of a
+// transport, with "token" as the token of a bot. Each test calls open in its bubble of testing/synctest.
 func Run(t *testing.T, module, readme string, open func(transport *httpclient.Transport) Library) {
 	t.Run("TheProgramOfTheREADMECompiles", func(t *testing.T) {
 		t.Parallel()
@@ -80,7 +80,7 @@ func Run(t *testing.T, module, readme string, open func(transport *httpclient.Tr
 	}
 }
 
-// fixture is a library with its transport and a simulated Discord, and the outcomes of the messages.
+// fixture has a library, its transport, a simulated Discord, and the outcomes of the messages sent so far.
 type fixture struct {
 	open      func(*httpclient.Transport) Library
 	library   Library
@@ -93,7 +93,7 @@ type fixture struct {
 	over  []outcome
 }
 
-// outcome is the result of one message, and when the result came.
+// outcome is the result of sending one message, with the time of the result.
 type outcome struct {
 	content string
 	err     error
@@ -110,8 +110,8 @@ func newFixture(t *testing.T, open func(*httpclient.Transport) Library, options 
 	return &fixture{open: open, library: open(transport), transport: transport, discord: discord, start: time.Now()}
 }
 
-// Config returns a Discord whose answers to messages the libraries can decode. It does not know channel 404. Channels
-// accept five messages in five seconds.
+// Config returns a simulated Discord whose answers to messages the libraries can decode. It has no channel 404. Each
+// other channel accepts five messages in five seconds.
 func Config() discordsim.Config {
 	messages := discordsim.Fixed(limit, period)
 	return discordsim.Config{
@@ -141,15 +141,15 @@ func (f *fixture) send(ctx context.Context, content string) {
 	})
 }
 
-// outcomes returns the outcomes so far, in the order in which they came.
+// outcomes returns the outcomes so far, in order of time.
 func (f *fixture) outcomes() []outcome {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.over
 }
 
-// warm sends the first message, from which the transport learns the channel's limit, and more messages until only left
-// remain.
+// warm sends messages, one after the other, until the channel's window has room only for a certain number of messages
+// (left). From the first message the transport learns the channel's limit.
 func (f *fixture) warm(t *testing.T, left int) {
 	t.Helper()
 	for range limit - left {
@@ -157,8 +157,9 @@ func (f *fixture) warm(t *testing.T, left int) {
 	}
 }
 
-// Thirty messages go to one channel. The first window begins when the first message arrives, so the third window is
-// more than ten seconds away. The messages that would have to wait for it must be refused at once.
+// Thirty messages are sent to one channel at once. The first window begins when the first message arrives, so the third
+// window begins more than ten seconds later. The messages that would have to wait for the third window must be refused
+// at once.
 func refusedAtOnce(t *testing.T, f *fixture) {
 	const messages, sent = 30, 2 * limit
 	for range messages {
@@ -185,7 +186,7 @@ func returnsBeforeTheDeadline(t *testing.T, f *fixture) {
 	f.warm(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	for range limit { // waiting requests must not delay the error
+	for range limit { // these waiting requests must not delay the error
 		f.send(t.Context(), "hello")
 	}
 	synctest.Wait()
@@ -231,7 +232,7 @@ func goesFirst(t *testing.T, f *fixture) {
 			assert.Less(t, o.at, 2*period, "in the next window")
 		}
 	}
-	assert.Equal(t, "has time", over[limit].content, "the only one that waits for the window after that")
+	assert.Equal(t, "has time", over[limit].content, "only the last message waits for the window after that")
 }
 
 func severalAtOnce(t *testing.T, f *fixture) {
@@ -259,7 +260,7 @@ func returnsTypedError(t *testing.T, f *fixture) {
 	assert.Equal(t, APIError{http.StatusNotFound, 10003, "Unknown Channel"}, got)
 }
 
-// failing answers every request with a 502, and records the request's authorization.
+// failing answers every request with a 502, and records the Authorization of each request.
 type failing struct{ authorizations []string }
 
 func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -270,8 +271,8 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// Libraries would repeat a message that Discord may have posted. The transport repeats only requests that are safe to
-// repeat.
+// After a 502, a library by itself would send the message again, although Discord may have posted it. With the
+// transport it must not.
 func repeatsNothing(t *testing.T, f *fixture) {
 	below := new(failing)
 	transport := httpclient.NewTransport(httpclient.WithBase(below))

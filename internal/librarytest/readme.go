@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// CompileREADME compiles the complete programs of a README that import a package, unchanged, and fails the
-// test if there is none. readme is the path of the file. CompileREADME works in the module whose test calls it.
+// CompileREADME compiles, unchanged, the complete programs in a README that import a certain package (imported). If
+// there is no such program, the test fails. readme is the path of the README. The programs are compiled in the module
+// whose test calls CompileREADME.
 func CompileREADME(t *testing.T, readme, imported string) {
 	t.Helper()
 	text, err := os.ReadFile(readme)

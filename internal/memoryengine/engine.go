@@ -1,5 +1,5 @@
-// Package memoryengine has an engine of shared limits in memory, for tests. The engine loses calls and replies on
-// demand.
+// Package memoryengine has an engine of shared limits in memory, for tests. A test can make the engine lose calls and
+// replies.
 package memoryengine
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Engine is an engine in memory for any number of processes. In a bubble of testing/synctest it runs in the time of the
-// bubble, and must be made and closed in the bubble.
+// Engine is an engine in memory that any number of simulated processes can share. In a bubble of testing/synctest it
+// uses the bubble's time, and must be made and closed in the bubble.
 type Engine struct {
 	*Faults
 
 	// mu guards all fields below.
 	mu            sync.Mutex
 	values        map[string]value
-	subscriptions map[chan string]string // names of channels, by subscription
-	ahead         time.Duration          // by how much the engine's clock is ahead
+	subscriptions map[chan string]string // the name of the channel of each subscription
+	ahead         time.Duration          // by how much the engine's clock is ahead of the real clock
 }
 
-// value is the content of a key.
+// value is what the engine stores under a key.
 type value struct {
 	text    string
-	foreign bool  // not of the type of the protocol's values
-	ends    int64 // when the engine forgets it, in ms since 1970 by the engine's clock; 0: never
+	foreign bool  // stands for a value that is not a text
+	ends    int64 // when the value expires, in ms since 1970 by the engine's clock; 0: never
 }
 
 var (
@@ -46,7 +46,7 @@ func New() *Engine {
 // Exchange implements shared.Engine.
 func (e *Engine) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
 	sent := *call
-	sent.Steps = slices.Clone(call.Steps) // the call may be carried out after its caller has stopped waiting
+	sent.Steps = slices.Clone(call.Steps) // the call may be carried out after its caller has given up and changed it
 	return Deliver(ctx, e.Faults, call.Purpose, func() (*shared.Reply, error) { return e.carryOut(&sent) })
 }
 
@@ -59,7 +59,7 @@ func (e *Engine) carryOut(call *shared.Call) (*shared.Reply, error) {
 		reply.Late = true
 		return reply, nil
 	}
-	replaced := map[string]value{} // takes effect if no step fails
+	replaced := map[string]value{} // stored at the end, if no step fails
 	var messages []func()
 	for i, step := range call.Steps {
 		was, ok := replaced[step.Key]
@@ -104,7 +104,7 @@ func (e *Engine) carryOut(call *shared.Call) (*shared.Reply, error) {
 // now returns the time of the engine's clock. e.mu must be held.
 func (e *Engine) now() time.Time { return time.Now().Add(e.ahead) }
 
-// value returns the content of a key. If its life is over, it deletes the key. e.mu must be held.
+// value returns the value of a key. If the value has expired, it deletes the key first. e.mu must be held.
 func (e *Engine) value(key string) value {
 	v := e.values[key]
 	if v.ends > 0 && v.ends <= e.now().UnixMilli() {
@@ -114,7 +114,8 @@ func (e *Engine) value(key string) value {
 	return v
 }
 
-// publish sends a message. The message is lost if too many messages wait for their subscriber. e.mu must be held.
+// publish sends a message to all subscriptions of a channel. A subscription loses the message if too many messages wait
+// for it. e.mu must be held.
 func (e *Engine) publish(channel, text string) {
 	if e.LosesMessages() {
 		return

@@ -13,8 +13,8 @@ var ErrDown = errors.New("memoryengine: connection refused")
 
 // Fate says how long one call takes, and whether the call or its reply is lost.
 type Fate struct {
-	// Before is how long the call takes to reach the server. The server carries it out even if its caller has stopped
-	// waiting.
+	// Before is how long the call takes to reach the server. The server carries the call out even if the caller has
+	// stopped waiting by then.
 	Before time.Duration
 	// After is how long the reply takes to reach the caller.
 	After time.Duration
@@ -23,7 +23,7 @@ type Fate struct {
 	Lost, LostReply bool
 }
 
-// Faults decides what happens to the calls to a server, and counts them. NewFaults makes one.
+// Faults decides what happens to the calls to a server, and counts the calls. Use NewFaults to make one.
 type Faults struct {
 	running sync.WaitGroup
 	closed  chan struct{}
@@ -42,29 +42,29 @@ func NewFaults() *Faults {
 	return &Faults{calls: map[string]int{}, closed: make(chan struct{})}
 }
 
-// Close ends all delayed calls, and waits for calls that are being carried out.
+// Close drops all delayed calls, and waits for calls that are being carried out.
 func (f *Faults) Close() {
 	close(f.closed)
 	f.running.Wait()
 }
 
-// Decide sets the function that determines what happens to each call, by its purpose. If it is nil, calls are neither
-// lost nor delayed.
+// Decide sets the function that determines the fate of each call from the call's purpose. If the function is nil, no
+// call is lost or delayed.
 func (f *Faults) Decide(decide func(purpose string) Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fate = decide
 }
 
-// SetDown makes the server refuse all calls at once, or accept them again. The server keeps its contents.
+// SetDown sets whether the server refuses every call at once. The server keeps its contents.
 func (f *Faults) SetDown(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = down
 }
 
-// SetFrozen makes calls wait until the server continues, or until their contexts end. When the server continues, it
-// also carries out the calls for which no caller waits any more.
+// SetFrozen sets whether the server stands still. While it does, each call waits until the server continues, or until
+// the call's context ends. When the server continues, it also carries out the calls for which no caller waits any more.
 func (f *Faults) SetFrozen(frozen bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,21 +84,21 @@ func (f *Faults) SetQuiet(quiet bool) {
 	f.quiet = quiet
 }
 
-// LosesMessages reports whether messages are lost now.
+// LosesMessages reports whether messages are lost at present: the server is quiet, down or frozen.
 func (f *Faults) LosesMessages() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.quiet || f.down || f.frozen != nil
 }
 
-// Calls returns how many calls were made, by their purposes.
+// Calls returns how many calls were made for each purpose.
 func (f *Faults) Calls() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.calls)
 }
 
-// Total returns how many calls were made.
+// Total returns how many calls were made for all purposes together.
 func (f *Faults) Total() (n int) {
 	for _, count := range f.Calls() {
 		n += count
@@ -106,7 +106,7 @@ func (f *Faults) Total() (n int) {
 	return n
 }
 
-// Deliver makes one call to a server with faults. carryOut carries the call out on the server, if the call reaches it.
+// Deliver makes one call to a server with faults. If the call reaches the server, carryOut carries it out there.
 func Deliver[R any](ctx context.Context, f *Faults, purpose string, carryOut func() (R, error)) (none R, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -143,7 +143,7 @@ func Deliver[R any](ctx context.Context, f *Faults, purpose string, carryOut fun
 	}
 }
 
-// wait waits for d. It returns false if the server is closed meanwhile.
+// wait waits for the duration d. It returns false if the server is closed in the meantime.
 func (f *Faults) wait(d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// counter is a server that counts the calls that reach it.
+// counter is a server that counts the calls which reach it.
 type counter struct {
 	*memoryengine.Faults
 	n atomic.Int64
@@ -54,7 +54,7 @@ func TestCallsAreLostAndLate(t *testing.T) {
 		fate = memoryengine.Fate{}
 		n, err := c.call()
 		require.NoError(t, err)
-		assert.Equal(t, 2, n, "the lost call is not counted, and the late call not yet")
+		assert.Equal(t, 2, n, "the lost call was not counted, and the late call will be counted later")
 		time.Sleep(2*time.Second + time.Millisecond)
 		fate = memoryengine.Fate{Before: 100 * time.Millisecond, After: 200 * time.Millisecond}
 		start := time.Now()
@@ -83,7 +83,7 @@ func TestDownAndFrozen(t *testing.T) {
 		synctest.Wait()
 		n, err := c.call()
 		require.NoError(t, err)
-		assert.Equal(t, 2, n, "the server has executed the call that timed out")
+		assert.Equal(t, 2, n, "the server has carried out the call that timed out")
 		c.SetQuiet(true)
 		assert.True(t, c.LosesMessages())
 	})

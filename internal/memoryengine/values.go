@@ -13,7 +13,7 @@ func (e *Engine) Keys() []string {
 	return slices.Sorted(maps.Keys(e.contents()))
 }
 
-// contents returns all values. e.mu must be held.
+// contents deletes expired values and returns the others. e.mu must be held.
 func (e *Engine) contents() map[string]value {
 	for key := range e.values {
 		e.value(key)
@@ -31,7 +31,7 @@ func (e *Engine) Value(key string) string {
 // Set stores any text under a key without an expiry, even a text that is not a value of the protocol.
 func (e *Engine) Set(key, text string) { e.set(key, value{text: text}) }
 
-// SetForeign stores something other than a text under a key, without an expiry.
+// SetForeign stores a value that is not a text under a key, without an expiry.
 func (e *Engine) SetForeign(key string) { e.set(key, value{foreign: true}) }
 
 func (e *Engine) set(key string, v value) {
@@ -40,7 +40,7 @@ func (e *Engine) set(key string, v value) {
 	e.values[key] = v
 }
 
-// Evict deletes one key, as a server without free memory does, and reports whether the key existed.
+// Evict deletes one key, like a server that has no free memory, and reports whether the key existed.
 func (e *Engine) Evict(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +49,7 @@ func (e *Engine) Evict(key string) bool {
 	return existed
 }
 
-// Flush deletes all values, but not the snapshots of Save.
+// Flush deletes all values. Snapshots made by Save stay usable.
 func (e *Engine) Flush() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,9 +66,9 @@ func (e *Engine) Save() Snapshot {
 	return Snapshot{maps.Clone(e.contents())}
 }
 
-// Restore brings the values of a snapshot back, like a server that starts again from an old file, or a replica that was
-// behind and takes over. Keys that have expired since the snapshot are gone. The clock and the subscriptions are not
-// changed. Restore returns a description of how the keys have changed, for messages of tests.
+// Restore replaces all values by those of a snapshot, like a server that starts again from an old file, or like a
+// replica that takes over with old values. Values that have expired since the snapshot stay gone. The clock and the
+// subscriptions do not change. Restore returns a description of each change, for messages of tests.
 func (e *Engine) Restore(s Snapshot) (changes []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,7 +91,7 @@ func (e *Engine) Restore(s Snapshot) (changes []string) {
 	return changes
 }
 
-// StepClock steps the engine's clock by d. The clock runs on from there.
+// StepClock sets the engine's clock forward by d, or back if d is negative. The clock runs on from there.
 func (e *Engine) StepClock(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -86,7 +86,7 @@ func TestEnginesClockStepsAndRunsOn(t *testing.T) {
 		}
 		put(t, e, "k", "2 x", time.Minute)
 		e.StepClock(time.Minute)
-		assert.Empty(t, e.Keys(), "lives are counted by the engine's clock")
+		assert.Empty(t, e.Keys(), "values expire by the engine's clock")
 	})
 }
 

@@ -1,4 +1,5 @@
-// Package postgrestest starts a real PostgreSQL server for a test. It needs the server's programs, but no driver.
+// Package postgrestest starts a real PostgreSQL server for a test. It needs the programs of the server, but no Go
+// driver.
 package postgrestest
 
 import (
@@ -17,17 +18,18 @@ import (
 )
 
 const (
-	// DirectoryVariable names the environment variable with the directory of initdb and postgres.
+	// DirectoryVariable is the name of the environment variable for the directory of the programs initdb and postgres.
 	DirectoryVariable = "RATELIGHT_POSTGRES_BIN"
-	// RequireVariable names the environment variable that, if set to 1, makes tests fail if there is no server.
+	// RequireVariable is the name of an environment variable. If it is set to 1, tests fail if no server is installed, and
+	// are not skipped.
 	RequireVariable = "RATELIGHT_REQUIRE_POSTGRES"
 )
 
 var errNotInstalled = errors.New("initdb and postgres are neither in the PATH nor where Debian puts them (" +
 	DirectoryVariable + " can name their directory)")
 
-// NewServer starts an empty server that listens at a Unix socket. It returns "keyword=value" pairs that say how to
-// connect to the server. The server ends with the test. If no server is installed the test is skipped, or fails if
+// NewServer starts an empty server that listens on a Unix socket, and returns a connection string of "keyword=value"
+// pairs. The server is stopped when the test ends. If no server is installed, the test is skipped, or fails if
 // RequireVariable is 1.
 func NewServer(t testing.TB) string {
 	t.Helper()
@@ -38,7 +40,7 @@ func NewServer(t testing.TB) string {
 		}
 		t.Skip(err)
 	}
-	directory, err := os.MkdirTemp("", "ratelight-postgres-") // not t.TempDir, which only the test's user may enter
+	directory, err := os.MkdirTemp("", "ratelight-postgres-") // only the test's user may enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func installed() (string, error) {
 	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is not malformed
 	slices.Reverse(candidates)
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil { // initdb looks for other programs in its own directory
+		if path, err = filepath.EvalSymlinks(path); err == nil { // initdb needs the other programs in its own directory
 			candidates = append(candidates, filepath.Dir(path))
 		}
 	}
@@ -86,14 +88,13 @@ func installed() (string, error) {
 	return "", errNotInstalled
 }
 
-// start starts the server and returns when it accepts connections.
+// start starts the server, and returns when the server accepts connections. stop ends the server.
 func start(server *exec.Cmd) (stop func(), err error) {
 	log := &watched{text: "ready to accept connections", found: make(chan struct{})}
 	server.Stdout, server.Stderr = log, log
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// The system sends the parent-death signal when the thread that started the process ends. So keep this thread
-		// until the process has ended.
+		// The system kills the process when the thread that started it ends. So keep this thread until the process has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := server.Start()
@@ -134,7 +135,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	before := strings.Contains(w.log.String(), w.text)
 	if before {
-		return len(p), nil // the rest is not needed
+		return len(p), nil // later output is not needed
 	}
 	n, err := w.log.Write(p)
 	if strings.Contains(w.log.String(), w.text) {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// other returns the user for the server, because PostgreSQL refuses to run as root. It returns nil if the server can
-// run as the user of the test.
+// other returns the user under which the server must run if the test runs as root, because PostgreSQL refuses to run as
+// root. It returns nil if the server can run as the test's user.
 func other() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil

@@ -22,10 +22,10 @@ func (s *Server) Set(key, text string) {
 	s.connection.Lock()
 	defer s.connection.Unlock()
 	s.Redis.Del(key)
-	_ = s.Redis.Set(key, text) // fails only for a key of another type
+	_ = s.Redis.Set(key, text) // fails only for a key of another type, which Del has removed
 }
 
-// SetForeign stores something other than a text under a key, without an expiry.
+// SetForeign stores a value that is not a text under a key, without an expiry.
 func (s *Server) SetForeign(key string) {
 	s.connection.Lock()
 	defer s.connection.Unlock()
@@ -33,21 +33,21 @@ func (s *Server) SetForeign(key string) {
 	s.Redis.HSet(key, "name", "mine")
 }
 
-// Evict deletes one key, as a server without free memory does, and reports whether the key existed.
+// Evict deletes one key, like a server that has no free memory, and reports whether the key existed.
 func (s *Server) Evict(key string) bool {
 	s.connection.Lock()
 	defer s.connection.Unlock()
 	return s.Redis.Del(key)
 }
 
-// Flush deletes everything.
+// Flush deletes all keys.
 func (s *Server) Flush() {
 	s.connection.Lock()
 	defer s.connection.Unlock()
 	s.Redis.FlushAll()
 }
 
-// StepClock steps the server's clock by d. The clock runs on from there.
+// StepClock sets the server's clock forward by d, or back if d is negative. The clock runs on from there.
 func (s *Server) StepClock(d time.Duration) {
 	s.connection.Lock()
 	defer s.connection.Unlock()
@@ -55,8 +55,8 @@ func (s *Server) StepClock(d time.Duration) {
 	s.setClock()
 }
 
-// setClock tells the server the time, because the clock of miniredis stands still after it was set. s.connection must
-// be held.
+// setClock tells miniredis the time if the clock was ever stepped, because a clock of miniredis that was set stands
+// still. s.connection must be held.
 func (s *Server) setClock() {
 	if s.stepped {
 		s.Redis.SetTime(time.Now().Add(s.ahead))

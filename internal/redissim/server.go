@@ -1,4 +1,5 @@
-// Package redissim has a simulated Redis for tests. It runs scripts in memory, and loses calls and replies on demand.
+// Package redissim has a simulated Redis server for tests, which runs scripts in memory. A test can make the server
+// lose calls and replies.
 package redissim
 
 import (
@@ -16,17 +17,18 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// Server is a simulated Redis. It is a shared.Runner and a shared.Subscriber for any number of processes. In a bubble
-// of testing/synctest it runs in the time of the bubble, and must be made and closed in the bubble.
+// Server is a simulated Redis server. It is a shared.Runner and a shared.Subscriber that any number of simulated
+// processes can share. In a bubble of testing/synctest it uses the bubble's time, and must be made and closed in the
+// bubble.
 type Server struct {
 	*memoryengine.Faults
-	// Redis is the simulation itself.
+	// Redis is the simulated server itself.
 	Redis *miniredis.Miniredis
 
 	connection sync.Mutex // held while a script runs
 	client     *redistest.Client
-	ahead      time.Duration // by how much the server's clock is ahead
-	stepped    bool          // whether the clock was stepped, so that setClock must tell the server the time
+	ahead      time.Duration // by how much the server's clock is ahead of the real clock
+	stepped    bool          // whether StepClock was called
 }
 
 var (
@@ -42,7 +44,7 @@ func New() *Server {
 	return s
 }
 
-// Close ends the server and everything that runs in it.
+// Close ends the server, and drops its delayed calls.
 func (s *Server) Close() {
 	s.Faults.Close()
 	s.client.Close()

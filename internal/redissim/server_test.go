@@ -68,7 +68,7 @@ func TestMessagesAndErrorsComeThrough(t *testing.T) {
 	})
 }
 
-// scripted is a server together with the engine that package shared builds on it.
+// scripted is a server with the engine that package shared builds on it.
 type scripted struct {
 	*redissim.Server
 	shared.Engine

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Client implements the part of the protocol (RESP 2) that tests need, on one connection.
+// Client is a client on one connection. It implements the part of the protocol RESP 2 that tests need.
 type Client struct {
 	connection net.Conn
 	reader     *bufio.Reader
@@ -23,7 +23,7 @@ func NewClient(connection net.Conn) *Client {
 
 func (c *Client) Close() { c.connection.Close() }
 
-// Do sends a command and returns its answer, see Receive.
+// Do sends a command and returns the answer to it, in the types that Receive names.
 func (c *Client) Do(words ...string) (any, error) {
 	if err := c.Send(words...); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (c *Client) Do(words ...string) (any, error) {
 	return c.Receive()
 }
 
-// Send sends a command without waiting for its answer.
+// Send sends a command without waiting for the answer.
 func (c *Client) Send(words ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
@@ -42,7 +42,7 @@ func (c *Client) Send(words ...string) error {
 	return err
 }
 
-// Receive waits for an answer or a message, and returns a string, an int64, nil or a list of these.
+// Receive waits for an answer or a message. It returns a string, an int64, nil, or a []any of these types.
 func (c *Client) Receive() (any, error) {
 	line, err := c.reader.ReadString('\n')
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 
 const slots = 16384
 
-// NewCluster starts a cluster for a test: the given number of primaries, with the given number of replicas each. When
-// all nodes report that the cluster is complete, it returns all primaries, followed by the replicas. Like NewEngine it
-// skips or fails the test if there is no server.
+// NewCluster starts a cluster for a test, with the given number of primaries, and the given number of replicas for each
+// primary. It waits until all nodes report that the cluster is complete, and then returns the primaries, followed by
+// the replicas. If no server is installed, it skips or fails the test, like NewEngine.
 func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*Engine {
 	t.Helper()
 	arguments = append([]string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf",
-		"--repl-diskless-sync-delay", "0", // replicas need not wait for other replicas
+		"--repl-diskless-sync-delay", "0", // a replica need not wait for other replicas
 	}, arguments...)
 	nodes := make([]*Engine, primaries*(1+replicas))
 	for i := range nodes {
@@ -48,11 +48,11 @@ func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*E
 	return nodes
 }
 
-// NewSentinel starts a Sentinel for a test. It watches a primary under the given name, and decides without other
-// Sentinels.
+// NewSentinel starts a Sentinel for a test. The Sentinel watches a primary under the given name. It decides about
+// fail-overs alone.
 func NewSentinel(t testing.TB, name string, primary *Engine) *Engine {
 	t.Helper()
-	configuration := filepath.Join(t.TempDir(), "sentinel.conf") // the Sentinel writes to it
+	configuration := filepath.Join(t.TempDir(), "sentinel.conf") // a file, because the Sentinel writes to it
 	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 1\nsentinel down-after-milliseconds %[1]s 500\n"+
 		"sentinel failover-timeout %[1]s 2000\n", name, primary.Port())
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
@@ -61,7 +61,8 @@ func NewSentinel(t testing.TB, name string, primary *Engine) *Engine {
 	return NewEngineWith(t, Options{Sentinel: true, Arguments: []string{configuration}})
 }
 
-// Do sends one command to the server and returns its answer: a string, an int64, nil or a list of these.
+// Do sends one command to the server on a new connection, and returns the answer: a string, an int64, nil, or a []any
+// of these types.
 func (e *Engine) Do(words ...string) (any, error) {
 	connection, err := net.DialTimeout("tcp", e.Address(), time.Second)
 	if err != nil {
@@ -81,8 +82,8 @@ func must(t testing.TB, e *Engine, words ...string) string {
 	return fmt.Sprint(answer)
 }
 
-// everywhere sends a command to all nodes until all answers contain a text. The last word is the text; the words before
-// it are the command.
+// everywhere sends a command to each node until the answer contains a text. The last one of words is the text, and the
+// words before it are the command.
 func everywhere(t testing.TB, nodes []*Engine, words ...string) {
 	t.Helper()
 	words, text := words[:len(words)-1], words[len(words)-1]

@@ -19,31 +19,33 @@ import (
 )
 
 const (
-	// ServerVariable names the environment variable with the path or name of the server to start.
+	// ServerVariable is the name of the environment variable for the path or name of the server program.
 	ServerVariable = "RATELIGHT_REDIS_SERVER"
-	// RequireVariable names the environment variable that, if set to 1, makes tests fail if there is no server.
+	// RequireVariable is the name of an environment variable. If it is set to 1, tests fail if no server is installed, and
+	// are not skipped.
 	RequireVariable = "RATELIGHT_REQUIRE_REDIS"
 )
 
-// ErrNotInstalled means that there is no server to start.
+// ErrNotInstalled means that no server program was found.
 var ErrNotInstalled = errors.New("neither redis-server nor valkey-server is in the PATH " +
 	"(" + ServerVariable + " can name one)")
 
-// Options say how an Engine is started. The zero value can be used.
+// Options says how an Engine is started. The zero value is ready for use.
 type Options struct {
-	// Port is the TCP port of the loopback interface. If it is zero, a free port is used.
+	// Port is the TCP port on the loopback interface. If it is zero, a free port is used.
 	Port int
 	// Directory is the server's working directory. If it is empty, the server gets a new directory, which Close
 	// removes.
 	Directory string
-	// Arguments are added to the arguments that turn persistence off, and override them: "--requirepass", "secret".
+	// Arguments are additional arguments of the server, such as "--requirepass", "secret". They override the arguments
+	// that turn persistence off.
 	Arguments []string
-	// Sentinel starts the server as a Sentinel. The first argument must then be its configuration file.
+	// Sentinel starts the server as a Sentinel. Then the first one of Arguments must be the Sentinel's configuration file.
 	Sentinel bool
 }
 
-// Engine is a real Redis or Valkey server in a separate process. If the system supports it, the server dies with the
-// process that started it. An Engine is safe for concurrent use.
+// Engine is a real Redis or Valkey server in a separate process. On Linux, the server is killed when the process that
+// started it ends. An Engine is safe for concurrent use.
 type Engine struct {
 	server  string
 	port    int
@@ -54,14 +56,15 @@ type Engine struct {
 	run *run // nil while the server does not run
 }
 
-// run is one process of the server, from start to end.
+// run is one process of the server, from its start to its end.
 type run struct {
 	process *os.Process
 	ended   chan struct{}
 	output  output
 }
 
-// Installed returns the path of the server that Start would start. The error is ErrNotInstalled if there is none.
+// Installed returns the path of the program that Start would start. The error is ErrNotInstalled if there is no such
+// program and ServerVariable is not set.
 func Installed() (string, error) {
 	if named := os.Getenv(ServerVariable); named != "" {
 		path, err := exec.LookPath(named)
@@ -78,7 +81,7 @@ func Installed() (string, error) {
 	return "", ErrNotInstalled
 }
 
-// Start starts a server and returns when the server answers. Close ends it.
+// Start starts a server, and returns when the server answers. Close ends the server.
 func Start(ctx context.Context, options Options) (*Engine, error) {
 	server, err := Installed()
 	if err != nil {
@@ -91,7 +94,7 @@ func Start(ctx context.Context, options Options) (*Engine, error) {
 		}
 		e.options.Directory = e.private
 	}
-	// Another process may take a free port before the server uses it. In that case another port is tried.
+	// Another process may take a free port before the server uses it. In that case Start tries another port.
 	for attempt := 0; ; attempt++ {
 		if options.Port == 0 {
 			if e.port, err = freePort(); err != nil {
@@ -109,7 +112,8 @@ func Start(ctx context.Context, options Options) (*Engine, error) {
 	return nil, err
 }
 
-// freePort returns a port that was free a moment ago. A cluster node also uses the port that is 10000 higher.
+// freePort returns a port that was free a moment ago. The port is at most 55535, because a cluster node also uses the
+// port that is 10000 higher.
 func freePort() (int, error) {
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,7 +124,7 @@ func freePort() (int, error) {
 		if port <= 55535 {
 			return port, l.Close()
 		}
-		// The system assigns high ports in turn, so search for a low port.
+		// The system may assign only high ports for some time, so search for a lower port.
 		l.Close()
 		for port -= 20000; port < 55535; port++ {
 			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -131,7 +135,7 @@ func freePort() (int, error) {
 	}
 }
 
-// Address returns host and port.
+// Address returns the server's host and port.
 func (e *Engine) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)) }
 
 // URL returns the server's address as a URL, without user and password.
@@ -142,7 +146,7 @@ func (e *Engine) Port() int { return e.port }
 // Directory returns the server's working directory.
 func (e *Engine) Directory() string { return e.options.Directory }
 
-// Server returns the path of the program.
+// Server returns the path of the server program.
 func (e *Engine) Server() string { return e.server }
 
 // start starts the process and waits until the server answers.
@@ -164,8 +168,7 @@ func (e *Engine) start(ctx context.Context) error {
 
 	started := make(chan error)
 	go func() {
-		// The system sends the parent-death signal when the thread that started the process ends. So keep this thread
-		// until the process has ended.
+		// The system kills the process when the thread that started it ends. So keep this thread until the process has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := command.Start()
@@ -212,7 +215,7 @@ func (r *run) wait(ctx context.Context, address string) error {
 	}
 }
 
-// ping asks the server whether it is ready. A server that requires a password counts as ready.
+// ping returns nil if the server is ready. A server that requires a password counts as ready.
 func ping(ctx context.Context, address string) error {
 	var dialer net.Dialer
 	connection, err := dialer.DialContext(ctx, "tcp", address)
@@ -237,7 +240,7 @@ func ping(ctx context.Context, address string) error {
 	return errors.New(strings.TrimSpace(line))
 }
 
-// Pause stops the process: connections stay open, and the server answers nothing.
+// Pause stops the process until Resume. Connections stay open, but the server does not answer.
 func (e *Engine) Pause() error { return e.each(pause) }
 
 // Resume continues a paused process.
@@ -252,7 +255,7 @@ func (e *Engine) each(do func(*os.Process) error) error {
 	return do(e.run.process)
 }
 
-// Kill ends the process at once and returns when it is gone. Its memory is lost.
+// Kill ends the process at once, and returns when the process is gone. The server's data in memory is lost.
 func (e *Engine) Kill() {
 	e.mu.Lock()
 	r := e.run
@@ -265,14 +268,14 @@ func (e *Engine) Kill() {
 	<-r.ended
 }
 
-// Restart kills the server if it runs, and starts it again without data, with the same port and arguments. It returns
-// when the server answers.
+// Restart kills the server if it is running, and starts it again with the same port and arguments. By default the
+// server keeps no data. Restart returns when the server answers.
 func (e *Engine) Restart(ctx context.Context) error {
 	e.Kill()
 	return e.start(ctx)
 }
 
-// Close kills the server, and removes the directory that was made for it. It may be called twice.
+// Close kills the server, and removes the directory that Start has made for it. Close may be called twice.
 func (e *Engine) Close() {
 	e.Kill()
 	if e.private != "" {
@@ -280,7 +283,7 @@ func (e *Engine) Close() {
 	}
 }
 
-// Output returns the end of the server's output.
+// Output returns the last part of the server's output.
 func (e *Engine) Output() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -290,7 +293,7 @@ func (e *Engine) Output() string {
 	return e.run.output.String()
 }
 
-// output keeps the end of the text that is written to it.
+// output keeps the last part of the text that is written to it.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// say sends a line to the server and returns the first line of its answer.
+// say sends a line to the server, and returns the first line of the answer.
 func say(t *testing.T, e *redistest.Engine, line string, within time.Duration) (string, error) {
 	t.Helper()
 	connection, err := net.DialTimeout("tcp", e.Address(), within)
@@ -66,7 +66,7 @@ func TestPausedEngineHoldsItsAnswersBack(t *testing.T) {
 	assert.Equal(t, "+PONG", answer)
 
 	require.NoError(t, e.Pause())
-	e.Close() // must also work while it is paused
+	e.Close() // Close must also work for a paused process
 }
 
 func TestEngineThatDoesNotStartSaysWhy(t *testing.T) {
@@ -96,7 +96,8 @@ func TestMissingServerIsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, redistest.ServerVariable)
 }
 
-// TestEngineDiesWithItsParent runs itself in a child process that starts a server, and kills the child.
+// TestEngineDiesWithItsParent runs itself again in a child process, which starts a server. The parent kills the child,
+// and the server must end.
 func TestEngineDiesWithItsParent(t *testing.T) {
 	const variable = "REDISTEST_CHILD"
 	if os.Getenv(variable) != "" {

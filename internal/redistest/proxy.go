@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Proxy passes connections on to an engine. A test can inspect the replies and cut the connections.
+// Proxy forwards connections to an engine. A test can inspect the replies and break the connections.
 type Proxy struct {
 	listener net.Listener
 	to       string
@@ -17,7 +17,7 @@ type Proxy struct {
 	reply func(p []byte) bool
 }
 
-// NewProxy starts a proxy on a listener, or on a free port if the listener is nil. It ends with the test.
+// NewProxy starts a proxy on a listener, or on a free port if the listener is nil. The proxy ends when the test ends.
 func NewProxy(t testing.TB, e *Engine, listener net.Listener) *Proxy {
 	t.Helper()
 	if listener == nil {
@@ -47,8 +47,8 @@ func NewProxy(t testing.TB, e *Engine, listener net.Listener) *Proxy {
 // Address returns the host and the port of the proxy.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// OnReply sets a function that is called with each part of the replies. If it returns false, the part is lost and the
-// connection ends.
+// OnReply sets a function that is called with each part of a reply. If the function returns false, the proxy drops that
+// part and closes the connection.
 func (p *Proxy) OnReply(f func(part []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// NewEngine starts a server for a test. arguments are added to the arguments that turn persistence off. The server ends
-// with the test. If no server is installed the test is skipped, or fails if RequireVariable is 1.
+// NewEngine starts a server for a test, with additional arguments: see Options.Arguments. The server is killed when the
+// test ends. If no server is installed, the test is skipped, or fails if RequireVariable is 1.
 func NewEngine(t testing.TB, arguments ...string) *Engine {
 	t.Helper()
 	return NewEngineWith(t, Options{Arguments: arguments})
 }
 
-// NewEngineWith is NewEngine with all options.
+// NewEngineWith is like NewEngine, but takes all options.
 func NewEngineWith(t testing.TB, options Options) *Engine {
 	t.Helper()
 	if options.Directory == "" {

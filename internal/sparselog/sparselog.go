@@ -1,6 +1,6 @@
-// Package sparselog limits a log that may get thousands of lines in a second: it writes at most one line of each class
-// in 30 s, which says how many lines of the class were left out. It has no goroutine; a goroutine of the caller has to
-// call Flush from time to time.
+// Package sparselog limits a log that may get thousands of lines in a second. Of each class of lines, it writes at most
+// one line in 30 s. This line says how many lines of the class were left out. The package starts no goroutine, so the
+// caller has to call Flush from time to time.
 package sparselog
 
 import (
@@ -13,22 +13,22 @@ import (
 const (
 	// Interval is the shortest time between two lines of a class.
 	Interval = 30 * time.Second
-	// maxClasses is how many classes are distinguished. Lines of further classes are distinguished only by their
-	// messages.
+	// maxClasses is the number of classes that are distinguished. Of lines of further classes, only the messages are
+	// compared.
 	maxClasses = 256
-	// repeated is the attribute for the number of lines of the class that were left out since the previous line. It is
-	// missing if there were none.
+	// repeated is the attribute for the number of lines of the class that were left out since the previous line. The
+	// attribute is missing if no lines were left out.
 	repeated = "repeated"
 )
 
-// Line is a line of the log. Lines with the same message and class count as the same.
+// Line is a line of the log. Lines with the same Message and Class count as the same line.
 type Line struct {
 	Level          slog.Level
 	Message, Class string
 	Attributes     []slog.Attr
 }
 
-// Log writes the lines. It is safe for concurrent use, and calls the logger without a lock.
+// Log writes lines to a logger. It is safe for concurrent use, and holds no lock when it calls the logger.
 type Log struct {
 	logger *slog.Logger
 	mu     sync.Mutex
@@ -41,8 +41,8 @@ type class struct{ message, class string }
 // history is the state of a class.
 type history struct {
 	written time.Duration // when the latest line was written
-	left    int           // number of lines left out since then
-	latest  Line          // the latest line left out
+	left    int           // number of lines that were left out since then
+	latest  Line          // the latest line that was left out
 	ctx     context.Context
 }
 
@@ -50,7 +50,7 @@ type history struct {
 // slog.Default().
 func New(logger *slog.Logger) *Log { return &Log{logger: logger, recent: make(map[class]*history)} }
 
-// Enabled reports whether a line of that level would be written. A nil Log writes no lines.
+// Enabled reports whether the log writes lines of a level. A nil Log writes no lines.
 func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
 	switch {
 	case l == nil:
@@ -62,7 +62,7 @@ func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 // Write writes the line, unless a line of its class was written in the latest Interval. In that case Write only counts
-// the line. now is the time of a monotonic clock, the same clock for all calls.
+// the line. now is the time of a monotonic clock, which must be the same clock in all calls.
 func (l *Log) Write(ctx context.Context, now time.Duration, line Line) {
 	if !l.Enabled(ctx, line.Level) {
 		return
@@ -72,7 +72,8 @@ func (l *Log) Write(ctx context.Context, now time.Duration, line Line) {
 	}
 }
 
-// take reports whether the line must be written, and for how many omitted lines it stands.
+// take reports whether the line must be written now (ok). If so, left is the number of lines that were left out before
+// it.
 func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,20 +97,20 @@ func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int,
 	return left, true
 }
 
-// due reports whether the next line may be written. It also may if the clock has gone backwards.
+// due reports whether the next line may be written. If the clock has gone backwards, the line may be written, too.
 func (h *history) due(now time.Duration) bool {
 	since := now - h.written
 	return since < 0 || since >= Interval
 }
 
-// Flush writes the latest omitted line of each class that has had no line written for an Interval, and forgets classes
-// without any line for that long. At the end, set all: then Flush does not wait for the Interval.
+// Flush looks at each class of which no line was written during the last Interval. If lines of the class were left out,
+// Flush writes the latest of these. Otherwise it forgets the class. With all, Flush does this for every class at once.
 func (l *Log) Flush(now time.Duration, all bool) {
 	if l == nil {
 		return
 	}
 	for _, h := range l.overdue(now, all) {
-		l.write(context.WithoutCancel(h.ctx), h.latest, h.left-1) // the context may have ended since
+		l.write(context.WithoutCancel(h.ctx), h.latest, h.left-1) // the context may have ended in the meantime
 	}
 }
 

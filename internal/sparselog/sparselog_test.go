@@ -21,7 +21,7 @@ func newLog(level slog.Level) (*Log, *bytes.Buffer) {
 	return New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))), &out
 }
 
-// lines returns the lines so far without their times, and empties the buffer.
+// lines returns the lines that were written so far, without their times, and empties the buffer.
 func lines(out *bytes.Buffer) (all []string) {
 	for line := range strings.Lines(out.String()) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), "level=")

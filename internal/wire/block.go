@@ -9,10 +9,11 @@ import (
 	"io"
 )
 
-// A block is data that one process leaves to the next: two bytes for its kind and version, its length, its contents,
-// and a checksum of all of these.
+// A block is data that one process writes for a later one. It consists of two bytes for its kind and version, the
+// length of its contents, the contents, and a checksum of all these bytes.
 
-// ErrState is wrapped by the error for a block that cannot be used: it is damaged, or was not written for its reader.
+// ErrState is wrapped by the errors for blocks that cannot be used. Such a block is damaged, or has another kind or
+// version than the reader expects.
 var ErrState = errors.New("state cannot be used")
 
 // ErrDamaged is the error for a block whose bytes have changed since it was written. It wraps ErrState.
@@ -36,7 +37,8 @@ func EndBlock(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// ReadBlock reads one block and returns its contents. It reads no further, and takes no more memory than it reads.
+// ReadBlock reads one block and returns its contents. It does not read beyond the block. It allocates memory only for
+// bytes that it reads, whatever length the block claims.
 func ReadBlock(r io.Reader, kind, version byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := readAll(&b, r, blockHead); err != nil {

@@ -1,6 +1,6 @@
-// Package wire reads numbers that encoding/binary's Append functions have written: in values that processes share, and
-// in the state that one process leaves to the next. Its input may be damaged or hostile: no input causes a panic, or
-// determines how much memory is allocated.
+// Package wire reads values that encoding/binary's Append functions and those of this package have written: values that
+// processes share, and state that one process leaves to a later one. The input may be damaged or hostile. No input
+// causes a panic, and no length in the input decides how much memory is allocated.
 package wire
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Reader reads numbers until it meets an error. After an error it returns only zero values, and Err is set.
+// Reader reads values from Data. After the first error, it returns only zero values, and Err is set.
 type Reader struct {
 	Data []byte // the rest of the input
 	Err  error
@@ -17,10 +17,10 @@ type Reader struct {
 	damaged error
 }
 
-// NewReader returns a Reader that sets Err to damaged when it meets an error.
+// NewReader returns a Reader that sets Err to the error damaged when it cannot read a value.
 func NewReader(data []byte, damaged error) *Reader { return &Reader{Data: data, damaged: damaged} }
 
-// Fail sets Err, and ends the reading.
+// Fail sets Err and drops the rest of the input.
 func (r *Reader) Fail() {
 	if r.Data = nil; r.Err == nil {
 		r.Err = r.damaged
@@ -37,10 +37,10 @@ func (r *Reader) Byte() byte {
 	return b
 }
 
-// Flag reads what AppendFlag has written.
+// Flag reads a flag that AppendFlag has written.
 func (r *Reader) Flag() bool { return r.Byte() == 1 }
 
-// Number reads what binary.AppendUvarint has written.
+// Number reads a number that binary.AppendUvarint has written.
 func (r *Reader) Number() uint64 {
 	n, size := binary.Uvarint(r.Data)
 	if size <= 0 {
@@ -51,7 +51,7 @@ func (r *Reader) Number() uint64 {
 	return n
 }
 
-// Fixed reads what binary.BigEndian.AppendUint64 has written.
+// Fixed reads a number that binary.BigEndian.AppendUint64 has written.
 func (r *Reader) Fixed() uint64 {
 	b := r.Bytes(8)
 	if len(b) < 8 {
@@ -60,7 +60,7 @@ func (r *Reader) Fixed() uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// Int reads a number that is not negative and not larger than most.
+// Int reads a number from 0 up to the argument most.
 func (r *Reader) Int(most int) int {
 	n := r.Number()
 	if n > uint64(most) {
@@ -70,10 +70,11 @@ func (r *Reader) Int(most int) int {
 	return int(n)
 }
 
-// Count reads the number of elements that follow, each of which takes at least one byte.
+// Count reads how many elements follow. It accepts no number that is larger than the rest of the input, because each
+// element takes at least one byte.
 func (r *Reader) Count() int { return r.Int(len(r.Data)) }
 
-// Time reads what AppendTime has written in the same unit.
+// Time reads a duration that AppendTime has written with the same unit.
 func (r *Reader) Time(unit time.Duration) time.Duration {
 	n, size := binary.Varint(r.Data)
 	if size <= 0 || n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
@@ -95,15 +96,15 @@ func (r *Reader) Bytes(n int) []byte {
 	return b
 }
 
-// Text reads what AppendText has written.
+// Text reads a text that AppendText has written.
 func (r *Reader) Text() string { return string(r.Bytes(r.Count())) }
 
-// AppendTime appends a time, in whole units.
+// AppendTime appends a duration as a number of whole units.
 func AppendTime(b []byte, t, unit time.Duration) []byte {
 	return binary.AppendVarint(b, int64(t/unit))
 }
 
-// AppendText appends the length of a text and the text.
+// AppendText appends the length of a text, and then the text.
 func AppendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Runner implements shared.Runner and shared.Subscriber with a client. It is safe for concurrent use.
+// Runner implements shared.Runner and shared.Subscriber with a go-redis client. It is safe for concurrent use.
 type Runner struct {
 	client redis.UniversalClient
 	hashes sync.Map // SHA-1 of each script, by *shared.Script
@@ -23,10 +23,10 @@ var (
 	_ shared.Subscriber = (*Runner)(nil)
 )
 
-// New returns a Runner for shared.OnScripts. It does not close the client: close the client after the managers.
+// New returns a Runner for shared.OnScripts. The Runner does not close the client. Close the client after the managers.
 func New(client redis.UniversalClient) *Runner { return &Runner{client: client} }
 
-// once is a command that the client does not repeat, whatever its settings.
+// once is a command that the client does not repeat, whatever the client's settings.
 type once struct{ *redis.Cmd }
 
 // NoRetry tells the client not to repeat the command.
@@ -56,7 +56,8 @@ func (r *Runner) hash(script *shared.Script) string {
 	return name
 }
 
-// run sends one command. It returns when the context is cancelled; the client alone would go on waiting.
+// run sends one command. It returns when the context is cancelled, although the client may continue to wait for the
+// reply.
 func (r *Runner) run(ctx context.Context, command, script string, keys, arguments []string) ([]int64, error) {
 	words := make([]any, 0, 3+len(keys)+len(arguments))
 	words = append(words, command, script, len(keys))
@@ -80,7 +81,7 @@ func (r *Runner) run(ctx context.Context, command, script string, keys, argument
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The connection has the deadline of the context, and may report the timeout before the context ends.
+		// The connection has the same deadline as the context, and may report the timeout before the context ends.
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 			return nil, context.DeadlineExceeded
 		}
@@ -90,17 +91,17 @@ func (r *Runner) run(ctx context.Context, command, script string, keys, argument
 	}
 }
 
-// healthCheck is how often an idle subscription is tested.
+// healthCheck is how often the client tests the connection of an idle subscription.
 const healthCheck = time.Second
 
 // Subscribe implements shared.Subscriber.
 func (r *Runner) Subscribe(ctx context.Context, channel string, received func(message string)) error {
-	subscription := r.client.Subscribe(ctx) // no channel yet, so that Subscribe does not wait for a connection
+	subscription := r.client.Subscribe(ctx) // without a channel, so that this does not wait for a connection
 	defer func() { go subscription.Close() }()
 	subscribed := make(chan struct{})
 	go func() {
 		defer close(subscribed)
-		_ = subscription.Subscribe(ctx, channel) // if this fails, Channel below repeats it
+		_ = subscription.Subscribe(ctx, channel) // if this fails, Channel (below) repeats it
 	}()
 	select {
 	case <-subscribed:

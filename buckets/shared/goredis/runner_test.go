@@ -29,7 +29,7 @@ func TestRunnerConforms(t *testing.T) {
 	})
 }
 
-// losing is a connection that loses the next reply to a script if lose is set.
+// losing is a connection. If lose is set, it loses the next reply to a script.
 type losing struct {
 	net.Conn
 	lose *atomic.Bool

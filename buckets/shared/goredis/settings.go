@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	noRetries     = -1 // zero means the default, which is 3
+	noRetries     = -1 // 0 would mean the default, which is 3
 	dialerRetries = 1
 	dialTimeout   = 2 * time.Second
 	readTimeout   = 2 * time.Second // for calls whose context has no deadline
@@ -21,8 +21,8 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// Settings sets the options that are zero to the values that Ratelight needs, and returns o. It always sets
-// ContextTimeoutEnabled.
+// Settings sets options that are zero to the values that Ratelight needs, and always sets ContextTimeoutEnabled. It
+// changes and returns o.
 func Settings(o *redis.Options) *redis.Options {
 	set(&o.MaxRetries, noRetries)
 	set(&o.DialerRetries, dialerRetries)
@@ -32,7 +32,7 @@ func Settings(o *redis.Options) *redis.Options {
 	return o
 }
 
-// ClusterSettings is Settings for a cluster.
+// ClusterSettings does the same as Settings, for a cluster.
 func ClusterSettings(o *redis.ClusterOptions) *redis.ClusterOptions {
 	set(&o.MaxRetries, noRetries)
 	set(&o.DialerRetries, dialerRetries)
@@ -43,7 +43,7 @@ func ClusterSettings(o *redis.ClusterOptions) *redis.ClusterOptions {
 	return o
 }
 
-// FailoverSettings is Settings for a primary with Sentinels.
+// FailoverSettings does the same as Settings, for a primary with Sentinels.
 func FailoverSettings(o *redis.FailoverOptions) *redis.FailoverOptions {
 	set(&o.MaxRetries, noRetries)
 	set(&o.DialerRetries, dialerRetries)

@@ -1,10 +1,11 @@
--- exchange carries out a call of the Go type Call. KEYS has the key of each step. ARGV: the time after which the call
--- has no effect (ms, 0: none); the guard; then for each step: the new value, empty to load only; the version to
--- replace, "*" for any; life (ms); the message; the number of channels and each of them.
--- Reply: 0, or -1 if it is too late, and the time (µs). Then for each step: 1 if it replaced the value; how long the
--- value before would have lived (ms); the length of the value that is there, -1 if the step replaced it; and its bytes.
+-- exchange carries out a call, see the Go type Call. KEYS contains the key of each step. ARGV contains the time after
+-- which the call has no effect (ms, 0: no such time), and the guard. Then it contains for each step: the new value,
+-- empty to load only; the version to replace, "*" for any; the life of the new value (ms); the message; the number of
+-- channels; the channels. The reply contains 0, or -1 if the call is too late, and the time (µs). Then it contains for
+-- each step: 1 if the step has stored its value, otherwise 0; how much longer the old value would have lived (ms); the
+-- length of the old value and its bytes, or only -1 if the step has stored its value.
 
--- Redis 5 and 6 refuse writes after TIME unless effects are replicated; later versions always do that.
+-- Redis 5 and 6 refuse writes after TIME unless they replicate the effects of a script; later versions always do.
 if redis.replicate_commands then redis.replicate_commands() end
 
 local clock = redis.call('TIME')

@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// BenchmarkRun measures one call of a short script on an engine on the same host.
+// BenchmarkRun measures one call of a short script on a server on the same host.
 func BenchmarkRun(b *testing.B) {
 	store := open(b, redistest.NewEngine(b).URL())
 	keys := []string{key}

@@ -20,14 +20,14 @@ import (
 var checkSource string
 
 const (
-	// marker is the value of the key markerName. It says that all keys with the same prefix belong to Ratelight.
+	// marker is the value of the key markerName, which says that all keys with the same prefix belong to Ratelight.
 	marker     = "ratelight"
 	markerName = "v"
-	// markerLife is how long the server keeps the marker after the latest Open.
+	// markerLife is how long the server stores the marker after the latest call of Open.
 	markerLife = 30 * 24 * time.Hour
 )
 
-// check makes all checks that are possible before the first request.
+// check makes all the checks of Open.
 func (s *settings) check(ctx context.Context, c *Client) error {
 	if err := c.checkEngine(ctx); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Client) checkEngine(ctx context.Context) error {
 	return err
 }
 
-// ask sends a command called name. Its error contains the name.
+// ask sends the command that has the given name. If it returns an *Error, the error contains the name.
 func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed) (rueidis.RedisResult, error) {
 	result, err := c.do(ctx, command)
 	if err == nil {
@@ -72,8 +72,8 @@ func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed
 	return result, err
 }
 
-// checkMode detects a Sentinel, and a cluster that the client takes for a single server. HELLO needs no permission;
-// servers before Redis 6 do not know it.
+// checkMode detects whether the server is a Sentinel, or belongs to a cluster although the client takes it for a single
+// server. It uses HELLO, which needs no permission, but is unknown to servers before Redis 6.
 func (c *Client) checkMode(ctx context.Context) error {
 	result, err := c.ask(ctx, "hello", c.inner.B().Arbitrary("HELLO").Build())
 	var e *Error
@@ -95,7 +95,7 @@ func (c *Client) checkMode(ctx context.Context) error {
 	return nil
 }
 
-// checkScripts tries the commands that scripts use, and detects foreign data. It returns the reply of INFO about the
+// checkScripts tries the commands that scripts use, and detects foreign data. It returns what INFO says about the
 // memory, "" if the user lacks the permission for INFO.
 func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, err error) {
 	commands, err := json.Marshal(probes)
@@ -123,7 +123,7 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 	return "", about(&Error{Problem: problem(said), Command: what, Cause: errors.New(said)}, prefix+"*")
 }
 
-// about adds the pattern to an error that says that the user is not allowed to use a key or channel.
+// about adds a pattern to an error if the error says that the user may not use a key or a channel.
 func about(err error, pattern string) error {
 	var e *Error
 	if errors.As(err, &e) && e.Problem == ErrPermission {
@@ -134,11 +134,11 @@ func about(err error, pattern string) error {
 	return err
 }
 
-// ours matches what processes store: the version of a value, and JSON.
+// ours matches the beginning of a value that processes store: the version of the value, and JSON.
 var ours = regexp.MustCompile(`^-?\d+\.\d+ \{`)
 
-// checkAddress checks that the key of the IP address, which may be on another node than the other keys, holds nothing
-// or the counts of other processes.
+// checkAddress checks that the key of the IP address does not exist, or holds the counts of processes. In a cluster,
+// the key may be on another node than the other keys.
 func (c *Client) checkAddress(ctx context.Context, key string) error {
 	load := "local kind = redis.call('TYPE', KEYS[1]).ok " +
 		"return {kind, kind == 'string' and string.sub(redis.call('GET', KEYS[1]), 1, 64) or ''}"
@@ -158,8 +158,8 @@ func (c *Client) checkAddress(ctx context.Context, key string) error {
 	return nil
 }
 
-// checkEvalsha calls a script that does not exist. If the server replies that there is no such script, it allows the
-// command.
+// checkEvalsha checks that the user may use EVALSHA, with a script that does not exist: if the server replies that
+// there is no such script, it allows the command.
 func (c *Client) checkEvalsha(ctx context.Context, key string) error {
 	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(strings.Repeat("0", 40)).Numkeys(1).Key(key).Build())
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *Client) checkSubscribe(ctx context.Context, channel string) error {
 	return err
 }
 
-// checkMemory checks what the server evicts when its memory is full.
+// checkMemory checks which keys the server may evict when its memory is full.
 func (s *settings) checkMemory(info string) error {
 	if info == "" { // INFO may be forbidden
 		return nil
@@ -202,14 +202,14 @@ func (s *settings) checkMemory(info string) error {
 	case strings.HasPrefix(policy, "allkeys-") && !s.eviction:
 		return &Error{Problem: ErrEviction, Cause: fmt.Errorf("maxmemory is %s bytes and maxmemory-policy %s", limit, policy)}
 	case !s.eviction:
-		// The policy evicts only keys that expire, but all keys of Ratelight expire.
+		// The policy evicts only keys that expire, which includes all keys of Ratelight.
 		s.log().Warn("the server may evict limits when its memory is full: set maxmemory-policy to noeviction",
 			slog.String("maxmemory", limit), slog.String("policy", policy))
 	}
 	return nil
 }
 
-// field returns the value of a field of INFO, "" if it is missing.
+// field returns the value of a field of INFO, "" if the field is missing.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

@@ -1,7 +1,7 @@
--- Tries the scripts' commands, and checks the marker, which says that the keys with its prefix are ours.
--- KEYS: marker, then a string that no program uses. ARGV: the marker's value, its life in milliseconds, the commands to
--- try as JSON, a channel.
--- Reply: what INFO says of the memory, then each command that failed and its error; "key" stands for the marker.
+-- Tries the commands that scripts use, and checks the marker: a key which says that all keys with the same prefix are
+-- ours. KEYS: the marker; a key that no program uses. ARGV: the marker's value; the marker's life in milliseconds; the
+-- commands to try, as JSON; a channel. Reply: what INFO says about the memory; then, for each failure, the command and
+-- the error. The command "key" means that the marker is wrong.
 
 local reply = {''}
 

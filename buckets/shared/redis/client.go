@@ -21,11 +21,11 @@ const (
 	longestReconnect = time.Second
 )
 
-// Client is a connection to a server. A Store uses it, and so can other stores that take a shared.Runner. It is safe
-// for concurrent use.
+// Client is a client of a server. A Store uses a Client, and other stores that need a shared.Runner can use one, too.
+// It is safe for concurrent use.
 type Client struct {
 	connections *connections
-	inner       rueidis.Client // nil until open
+	inner       rueidis.Client // nil until the client is connected
 	hashes      sync.Map       // SHA-1 of each script, by *shared.Script
 
 	life    context.Context // ends with Close
@@ -57,8 +57,8 @@ func (c *Client) spawn(f func()) bool {
 	return true
 }
 
-// Close closes all connections, and waits until the client's goroutines have ended. Calls in progress end with an
-// error. Close may be called twice.
+// Close closes all connections, and waits until the client's goroutines have ended. Calls in progress fail with an
+// error. Close may be called more than once.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -93,7 +93,7 @@ func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, 
 		err = fmt.Errorf("reply is not a list of integers: %w", err)
 	} else {
 		if explained := explain(answer); !errors.Is(explained, ErrRefused) {
-			err = explained // ErrRefused includes the errors that scripts return themselves
+			err = explained // ErrRefused may be an error that the script itself has returned
 			var e *Error
 			if errors.As(err, &e) && e.Problem == ErrPermission && e.Command == "" {
 				e.Command = refusedCommand(script.Source, answer.Error())
@@ -103,7 +103,7 @@ func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, 
 	return nil, fmt.Errorf("script %s: %w", script.Name, err)
 }
 
-// hash returns the SHA-1 that names a script on the server.
+// hash returns the SHA-1 of a script, which is the script's name on the server.
 func (c *Client) hash(script *shared.Script) string {
 	if known, ok := c.hashes.Load(script); ok {
 		return known.(string)
@@ -114,9 +114,9 @@ func (c *Client) hash(script *shared.Script) string {
 	return name
 }
 
-// do sends a command, and returns when the server has answered it or the context ends. The client alone would wait
-// longer: for connections of other calls, and for room behind unanswered commands. The error is that of the context, or
-// ErrClosed.
+// do sends a command, and returns when the server has answered or the context ends. The inner client does not always
+// return when the context ends, because it may wait for the connection of another call, or until older commands have
+// been answered. The error of do is the error of the context, or ErrClosed.
 func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
 	answered := make(chan rueidis.RedisResult, 1)
 	if !c.spawn(func() { answered <- c.inner.Do(ctx, command) }) {
@@ -135,7 +135,7 @@ func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.Red
 	}
 }
 
-// ended returns the error of the context, ErrClosed if the client is closed, or nil.
+// ended returns the error of the context if that has ended, ErrClosed if the client is closed, and nil otherwise.
 func (c *Client) ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (c *Client) ended(ctx context.Context) error {
 }
 
 // Subscribe implements shared.Subscriber. It uses a connection of its own, so that a slow receiver delays no other
-// calls, and Subscribe can end without a reply of the server.
+// calls, and so that Subscribe can return without a reply of the server.
 func (c *Client) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -164,7 +164,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 		if subscribed {
 			pause = firstReconnect
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause)) // random: processes must not all reconnect together
+		timer := time.NewTimer(pause/2 + rand.N(pause)) // random, so that not all processes reconnect at the same time
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -174,8 +174,8 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 	}
 }
 
-// listen subscribes once, until the connection or the context ends. subscribed reports whether the server has confirmed
-// the subscription; then listen calls confirmed, if it is not nil.
+// listen subscribes once, until the connection breaks or the context ends. When the server confirms the subscription,
+// listen calls confirmed if it is not nil. subscribed reports whether the server has confirmed it.
 func (c *Client) listen(
 	ctx context.Context, channel string, confirmed func(), received func(message string),
 ) (subscribed bool, err error) {
@@ -204,8 +204,9 @@ func (c *Client) listen(
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// An active subscription ends at once. Wait for its end, so that received is not called afterwards. A
-		// subscription that is not active never calls received; do not wait for it, because connecting may take long.
+		// An active subscription ends at once. Wait until it has ended, so that received is not called after listen has
+		// returned. A subscription that is not active never calls received. Do not wait for its end, because connecting may
+		// take long.
 		if active.Load() {
 			<-done
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// connections can cut all connections of a client. That is needed because NewClient takes no context, and the client's
-// Close waits for replies.
+// connections can cut all connections of a client. It is needed because rueidis.NewClient takes no context, and because
+// the client's Close waits for replies.
 type connections struct {
 	context context.Context
 	cancel  context.CancelFunc
@@ -31,7 +31,7 @@ func newConnections() *connections {
 	return c
 }
 
-// through lets the client dial through c, so that c can cut its connections.
+// through makes the client dial through c, so that c can cut the client's connections.
 func (c *connections) through(o *rueidis.ClientOption) {
 	inner, old := o.DialCtxFn, o.DialFn
 	o.DialFn = nil
@@ -58,7 +58,8 @@ func (c *connections) through(o *rueidis.ClientOption) {
 	}
 }
 
-// handshakeError marks a failed TLS handshake: the server answers, but does not use TLS or has the wrong certificate.
+// handshakeError means that the TLS handshake failed: the server answers, but does not use TLS or has a wrong
+// certificate.
 type handshakeError struct{ error }
 
 func (e handshakeError) Error() string { return "TLS handshake: " + e.error.Error() }
@@ -99,7 +100,7 @@ func (c *connections) add(made net.Conn) (net.Conn, error) {
 	return one, nil
 }
 
-// Close closes the connection and removes it from the list.
+// Close closes the connection, and removes it from the open connections.
 func (c *connection) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)

@@ -1,4 +1,4 @@
-// Package redis keeps limits that several processes share in Redis or Valkey: a single server, servers with Sentinels,
+// Package redis lets several processes share limits through Redis or Valkey: a single server, servers with Sentinels,
 // or a cluster.
 //
 //	store, err := redis.Open(ctx, "redis://127.0.0.1:6379", redis.WithApplication("my-bot"))
@@ -12,18 +12,19 @@
 //	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
 //
 // The README of this directory explains how to set up the server. Package buckets/shared describes how processes share
-// limits, and what happens when something fails. This package connects buckets/shared to the server, with
+// limits, and what happens when something fails. This package connects buckets/shared to the server. It uses
 // [github.com/redis/rueidis].
 //
 // # Calls
 //
-// A call runs one script at most once: the client never repeats it, not even when a connection breaks after the script
-// was sent. A call ends when its context ends at the latest, whatever the state of server and network. The client
-// reconnects when a call needs a connection, and closes a connection that does not answer a ping within two seconds.
+// A call runs one script at most once: the client never repeats the script, even if a connection breaks after the
+// script was sent. A call ends at the latest when its context ends, whatever the state of the server and the network.
+// The client connects again when a call needs a connection. It closes a connection if a ping on it gets no reply within
+// two seconds.
 //
 // # Checks
 //
-// Open tries every command that later calls need, on keys that only Open uses, and checks the memory policy. It returns
-// an error if later calls would fail on the server. It also checks the key rl2:{application}:v, which says that the
-// application's keys belong to Ratelight.
+// Open tries every command that later calls need, on keys that only Open uses. It returns an error if later calls would
+// fail on the server. It also checks the memory policy of the server, and the key rl2:{application}:v, which says that
+// the application's keys belong to Ratelight.
 package redis

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Errors of Open and of calls to the server, for errors.Is. Each error also contains the command or key and the
-// server's message. All errors but ErrURL, ErrApplication and ErrClosed come in an *Error.
+// These errors say, for errors.Is, why Open or a call to the server failed. All of them except ErrURL, ErrApplication
+// and ErrClosed are wrapped in an *Error, which also contains the command or key and the server's message.
 var (
 	ErrUnreachable = errors.New("the server does not answer: " +
 		"check host, port and firewall, and whether it is running")
@@ -47,23 +47,23 @@ var (
 		"delete it, or choose another WithApplication or WithAddress")
 	ErrRefused = errors.New("the server refuses the command")
 
-	// ErrURL is returned by Open for an invalid URL. The error names the problem but no part of the URL, which may be
-	// secret.
+	// ErrURL is returned by Open for an invalid URL. The error says what the problem is, but contains no part of the URL,
+	// which may be secret.
 	ErrURL = errors.New("redis: URL is not valid")
-	// ErrApplication is returned by Open if WithApplication is missing, or if its name cannot be part of a key.
+	// ErrApplication is returned by Open if WithApplication is missing, or if the name cannot be part of a key.
 	ErrApplication = errors.New("redis: WithApplication must name the bot")
-	// ErrClosed is the error of calls after Close, and of managers that still use the store. It matches
-	// shared.ErrClosed.
+	// ErrClosed is the error of calls after Close, and of requests whose manager still uses the store after Close. It
+	// matches shared.ErrClosed.
 	ErrClosed = fmt.Errorf("redis: Close was called: %w", shared.ErrClosed)
 )
 
 // Error says why the server cannot be used, or why one call failed.
 type Error struct {
-	// Problem is one of this package's errors. It says what is wrong and what to do.
+	// Problem is one of the errors of this package. It says what is wrong and what to do.
 	Problem error
 	// Command is the command that was refused, in lower case, empty if there is none.
 	Command string
-	// Key is the key or channel concerned, empty if there is none.
+	// Key is the key, channel or pattern that the error is about, empty if there is none.
 	Key string
 	// Cause is the error of the server or the client, nil if there is none.
 	Cause error
@@ -115,11 +115,11 @@ var classes = map[error]string{
 	ErrRefused:        "refused",
 }
 
-// Class returns one word that says what is wrong, for metrics and status pages: "unreachable", "authentication",
-// "read-only", and so on. Each Problem has its own word.
+// Class returns one word that says what is wrong, for metrics and status pages: for example "unreachable",
+// "authentication" or "read-only". Each Problem has a word of its own.
 func (e *Error) Class() string { return classes[e.Problem] }
 
-// answers maps parts of the servers' error messages to problems. The first match counts.
+// answers maps parts of the error messages of servers to problems. The first match counts.
 var answers = []struct {
 	part    string
 	problem error
@@ -128,19 +128,19 @@ var answers = []struct {
 	{"WRONGPASS", ErrAuthentication},
 	{"invalid password", ErrAuthentication},                // Redis 5
 	{"without any password configured", ErrAuthentication}, // the URL has a password, but the server needs none
-	{"NOPERM", ErrPermission},                              // for commands
+	{"NOPERM", ErrPermission},                              // outside scripts
 	{"The user executing the script can't", ErrPermission}, // in scripts, Redis 7.0
-	{"ACL failure in script", ErrPermission},               // in scripts, later
+	{"ACL failure in script", ErrPermission},               // in scripts, after Redis 7.0
 	{"DENIED", ErrProtectedMode},
 	{"LOADING", ErrLoading},
 	{"READONLY", ErrReadOnly},
-	{"MASTERDOWN", ErrReadOnly}, // a replica that lost its primary
+	{"MASTERDOWN", ErrReadOnly}, // a replica that cannot reach its primary
 	{"OOM ", ErrMemory},
 	{"CLUSTERDOWN", ErrCluster},
 	{"cluster support disabled", ErrNoCluster},
 	{"unknown command 'CLUSTER'", ErrNoCluster}, // Sentinels
 	{"unknown command `CLUSTER`", ErrNoCluster},
-	{"TRYAGAIN", ErrCluster},                  // slots are moving
+	{"TRYAGAIN", ErrCluster},                  // the slot is being moved
 	{"MOVED ", ErrCluster},                    // redirected more often than maxMoved
 	{"non deterministic commands", ErrTooOld}, // Redis 4: TIME before a write
 	{"DB index is out of range", ErrDatabase},
@@ -152,7 +152,7 @@ var answers = []struct {
 	{"Unknown Redis command called from script", ErrRefused},
 }
 
-// problem returns the problem behind a server's error message.
+// problem returns the problem that a server's error message is about.
 func problem(said string) error {
 	for _, a := range answers {
 		if strings.Contains(said, a.part) {
@@ -162,11 +162,11 @@ func problem(said string) error {
 	return ErrRefused
 }
 
-// command matches the name of the refused command in a server's error message.
+// command matches the name of the command that was refused in a server's error message.
 var command = regexp.MustCompile(`'([a-z|_-]+)'`)
 
-// explain returns an *Error for an error of the client, so that the error says what to do. For a closed client it
-// returns ErrClosed.
+// explain returns an *Error for an error of the client, so that users learn what to do. If the client is closed,
+// explain returns ErrClosed.
 func explain(err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, ErrClosed) {
@@ -195,10 +195,10 @@ func explain(err error) error {
 	return e
 }
 
-// place matches the script and line in a server's error message.
+// place matches the script and the line in a server's error message.
 var place = regexp.MustCompile(` ?script: [0-9a-f]{40}, on @user_script:(\d+)\.?`)
 
-// answer is a server's error message without the script and line, which do not help the reader.
+// answer is a server's error message without the script and the line, because they do not help the reader.
 type answer struct {
 	error
 	text string
@@ -210,8 +210,8 @@ func (a answer) Unwrap() error { return a.error }
 // calls matches the commands in the source of a script.
 var calls = regexp.MustCompile(`redis\.p?call\('([A-Za-z]+)'`)
 
-// refusedCommand returns the command that the server refused to a script. Redis 7.0 reports only the line of the
-// command. The result is "" if the line has several commands.
+// refusedCommand returns the command of a script that the server has refused, for Redis 7.0, which reports only the
+// line of the command. If the line contains different commands, the result is "".
 func refusedCommand(source, said string) string {
 	found := place.FindStringSubmatch(said)
 	if found == nil {
@@ -232,13 +232,13 @@ func refusedCommand(source, said string) string {
 	return name
 }
 
-// connectionProblem does the same as the function explain, but for errors that do not come from the server.
+// connectionProblem does what the function explain does, for errors that do not come from the server.
 func connectionProblem(err error) error {
 	late := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	var handshake handshakeError
 	switch {
 	case errors.As(err, &handshake) && late:
-		// Redis takes the first bytes of a TLS handshake for the beginning of a command, and waits for more.
+		// A Redis port without TLS takes the first bytes of the handshake for the beginning of a command, and waits for more.
 		return &Error{Problem: ErrUnreachable, Cause: errors.New("no answer to a TLS handshake: is the port a TLS port?")}
 	case errors.As(err, &handshake):
 		return &Error{Problem: ErrTLS, Cause: err}
@@ -246,7 +246,8 @@ func connectionProblem(err error) error {
 	if strings.Contains(err.Error(), "unknown message type") {
 		return &Error{Problem: ErrProtocol, Cause: err}
 	}
-	// Another call with another context may have made the connection, so the error says nothing about this context.
+	// The connection may have been made for another call with another context, so the error says nothing about this
+	// context.
 	if late {
 		err = errors.New("timeout while connecting")
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// When Redis 7.0 refuses a command to a script, it names only the command's line. The error must name no command if
-// that line has several.
+// When Redis 7.0 refuses a command of a script, its error names only the line of the command. If that line contains
+// several commands, our error must name no command.
 func TestErrorNamesNoCommandIfTheLineHasSeveral(t *testing.T) {
 	t.Parallel()
 	for line, command := range map[string]string{

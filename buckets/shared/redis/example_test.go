@@ -11,11 +11,11 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// Each process of a bot does this. Together they keep to the bot's limits.
+// Each process of a bot does this. Together the processes keep to the bot's limits.
 func Example() {
 	store, err := redis.Open(context.Background(), "redis://127.0.0.1:6379", redis.WithApplication("my-bot"))
 	if err != nil {
-		log.Fatal(err) // the error says what is wrong with the engine, and what to do
+		log.Fatal(err) // the error says what is wrong with the server, and what to do
 	}
 	defer store.Close()
 
@@ -25,7 +25,7 @@ func Example() {
 	_ = client
 }
 
-// A cluster over TLS, and a bot that prefers a few 429s to waiting while the cluster is unavailable.
+// This example uses a cluster over TLS. While the cluster is unavailable, the bot risks a few 429s instead of waiting.
 func ExampleOpen() {
 	store, err := redis.Open(context.Background(), "rediss://bot:secret@node1:6379?addr=node2:6379&addr=node3:6379",
 		redis.WithApplication("my-bot"), redis.WithOutage(shared.OutageShare))

@@ -10,15 +10,15 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// later is a client that may be opened after the store. Until it is open, all calls fail with the error of the latest
-// attempt.
+// later is a client that may be opened after Open has returned. Until the client is open, all calls fail with the error
+// of the latest attempt to open it.
 type later struct {
 	open func(context.Context) (*Client, error)
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup
-	opened  chan struct{} // closed when client is set
+	opened  chan struct{} // closed as soon as client is set
 
 	mu     sync.Mutex
 	client *Client
@@ -48,17 +48,17 @@ func (l *later) try(ctx context.Context) error {
 	return err
 }
 
-// mayPass reports whether an error may disappear without action by an operator.
+// mayPass reports whether an error may disappear even if no operator acts.
 func mayPass(err error) bool {
 	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLoading) || errors.Is(err, ErrCluster)
 }
 
-// repeat makes attempts in the background until one succeeds. It also goes on after an error that does not disappear by
-// itself. Calls return that error until an operator has removed its cause.
+// repeat makes attempts in the background until one succeeds. It continues even after an error that does not disappear
+// by itself. Calls return that error until an operator has removed its cause.
 func (l *later) repeat() {
 	l.running.Go(func() {
 		for pause := firstReconnect; ; pause = min(2*pause, longestReconnect) {
-			timer := time.NewTimer(pause/2 + rand.N(pause)) // random: other processes may wait for the same server
+			timer := time.NewTimer(pause/2 + rand.N(pause)) // random, because other processes may wait for the same server
 			select {
 			case <-l.life.Done():
 				timer.Stop()
@@ -72,7 +72,7 @@ func (l *later) repeat() {
 	})
 }
 
-// now returns the client, or the error that says why there is none yet.
+// now returns the client, or an error that says why the client is not open.
 func (l *later) now() (*Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *later) Run(ctx context.Context, script *shared.Script, keys []string, a
 	return c.Run(ctx, script, keys, arguments...)
 }
 
-// Subscribe implements shared.Subscriber. It first waits until the client is open.
+// Subscribe implements shared.Subscriber. First it waits until the client is open.
 func (l *later) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	select {
 	case <-l.opened:
@@ -109,7 +109,7 @@ func (l *later) Subscribe(ctx context.Context, channel string, received func(mes
 	return c.Subscribe(ctx, channel, received)
 }
 
-// Close ends the attempts to connect, and closes the client.
+// Close ends the attempts to open the client, and closes the client if it is open.
 func (l *later) Close() {
 	l.end()
 	l.running.Wait()

@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// away returns a stopped engine.
+// away returns an engine (a Redis or Valkey server) that is stopped.
 func away(t *testing.T, arguments ...string) *redistest.Engine {
 	t.Helper()
 	e := redistest.NewEngine(t, arguments...)

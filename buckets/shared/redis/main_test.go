@@ -21,13 +21,13 @@ import (
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
-		// These goroutines of a closed cluster client sleep for up to five seconds, and then end.
+		// These goroutines of a cluster client sleep for up to five seconds after Close, and then end.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
 }
 
-// application names the keys of a test.
+// application sets the application of the tests.
 var application = redis.WithApplication("test-bot")
 
 // open opens a store, and closes it when the test ends.
@@ -50,7 +50,7 @@ func refused(t testing.TB, url string, options ...redis.Option) error {
 	return err
 }
 
-// administrator returns a function that sends commands of the test to the engine.
+// administrator returns a function with which a test sends commands to the engine.
 func administrator(t testing.TB, url string) func(words ...string) rueidis.RedisResult {
 	t.Helper()
 	o, err := rueidis.ParseURL(url)
@@ -75,15 +75,16 @@ func rules(t testing.TB, application string) []string {
 	return rules
 }
 
-// within returns a context that ends after a time.
+// within returns a context that ends after d.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// pretend starts a server that sends a greeting and hangs up, or, without a greeting, replies to each command with the
-// result of answer, which includes line ends. If that is "", the reply is the error of an unknown command.
+// pretend starts a server. If greeting is not empty, the server sends the greeting and hangs up. Otherwise it replies
+// to each command with the result of answer, which has to include line ends. If the result is "", the reply is the
+// error of an unknown command.
 func pretend(t testing.TB, greeting string, answer func(words []string) string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,7 +125,7 @@ func pretend(t testing.TB, greeting string, answer func(words []string) string) 
 	return listener.Addr().String()
 }
 
-// words reads a command.
+// words reads the words of one command.
 func words(r *bufio.Reader) (words []string, err error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

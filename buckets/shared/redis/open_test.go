@@ -58,7 +58,7 @@ func TestOpenFailsIfTheEngineIsNotUsable(t *testing.T) {
 	password := []string{"--requirepass", "right"}
 	for name, c := range map[string]struct {
 		arguments []string
-		url       string // HOST stands for the address; empty: redis://HOST
+		url       string // HOST stands for the server's address; empty means redis://HOST
 		prepare   []string
 		problem   error
 		says      []string
@@ -116,12 +116,12 @@ func TestOpenFailsIfTheEngineIsNotUsable(t *testing.T) {
 	}
 }
 
-// The replies are those of engines that this test cannot start. Open must fail with the right error.
+// The test server replies like servers that this test cannot start. Open must fail with the right error.
 func TestOpenFailsWithRepliesOfOtherEngines(t *testing.T) {
 	t.Parallel()
 	hello := "%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$5\r\nproto\r\n:3\r\n"
-	// one returns a function that replies with answer to the command with this name, and to the others that Open needs
-	// as Redis does.
+	// one returns a function that replies to the command name with answer. To the other commands that Open uses, it
+	// replies as Redis does.
 	one := func(name, answer string) func([]string) string {
 		return func(words []string) string {
 			switch command := strings.ToUpper(words[0]); {
@@ -321,7 +321,7 @@ func TestOpenFailsIfTheKeyOfTheAddressIsForeign(t *testing.T) {
 	}
 }
 
-// Two versions of the protocol use the same engine while a new version is rolled out. Open must not touch the keys of
+// While a new version of the protocol is introduced, both versions use the same server. Open must not touch the keys of
 // the other version.
 func TestOpenDoesNotTouchKeysOfAnotherVersion(t *testing.T) {
 	t.Parallel()
@@ -368,7 +368,7 @@ func TestOpenLeavesOnlyTheMarkerBehind(t *testing.T) {
 	open(t, e.URL())
 	life, err := ask("PTTL", "rl2:{test-bot}:v").AsInt64()
 	require.NoError(t, err)
-	assert.Greater(t, life, int64(time.Hour/time.Millisecond), "Open renews the marker")
+	assert.Greater(t, life, int64(time.Hour/time.Millisecond), "Open must renew the marker")
 }
 
 func TestConnectIsForOtherStores(t *testing.T) {
@@ -382,7 +382,7 @@ func TestConnectIsForOtherStores(t *testing.T) {
 	assert.Equal(t, []int64{3, 4, 1, 1}, values)
 	n, err := client.Run(within(t, 5*time.Second), &shared.Script{Name: "n", Source: "return {redis.call('DBSIZE')}"}, nil)
 	require.NoError(t, err)
-	assert.Equal(t, []int64{1}, n, "Connect stores no keys")
+	assert.Equal(t, []int64{1}, n, "Connect must store no keys")
 
 	_, err = redis.Connect(t.Context(), e.URL())
 	assert.ErrorIs(t, err, redis.ErrAuthentication)

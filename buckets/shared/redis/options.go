@@ -30,11 +30,12 @@ type settings struct {
 	quiet       bool
 }
 
-// WithApplication names the bot to which the processes belong. It is required. Processes with the same application name
-// and the same server share their limits. All keys contain the name, so several bots can use one server.
+// WithApplication sets the name of the bot to which the processes belong. It is required. Processes with the same
+// application name and the same server share their limits. Several bots can use one server, because all keys contain
+// the name.
 //
-// The Discord application's id is a good name. Tokens are rejected, and so are characters that would make keys and
-// patterns ambiguous: spaces, control characters, quotes, and any of { } * ? [ ] \.
+// The id of the Discord application is a good name. The name must not be a token, and must not contain characters that
+// would make keys or patterns ambiguous: spaces, control characters, quotes, and any of { } * ? [ ] \.
 func WithApplication(name string) Option {
 	return func(s *settings) error {
 		if err := checkApplication(name); err != nil {
@@ -46,13 +47,12 @@ func WithApplication(name string) Option {
 	}
 }
 
-// tokenLike matches Discord's bot tokens: id, time and signature in base64, separated by dots. A word such as "Bot" may
-// precede them.
+// tokenLike matches texts that contain a bot token of Discord: id, time and signature in base64, separated by dots.
 var tokenLike = regexp.MustCompile(`[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}`)
 
 const maxApplication = 64
 
-// checkApplication rejects names that cannot be part of keys. The error does not repeat the name, which may be a
+// checkApplication rejects names that cannot be part of keys. Its errors do not contain the name, which may be a
 // secret.
 func checkApplication(name string) error {
 	switch {
@@ -71,13 +71,15 @@ func checkApplication(name string) error {
 	return nil
 }
 
-// WithOutage sets what happens while the server cannot be reached, see shared.Outage. The default is shared.OutageWait.
+// WithOutage sets what happens to requests while the server cannot be reached; see shared.Outage. The default is
+// shared.OutageWait.
 func WithOutage(policy shared.Outage) Option {
 	return func(s *settings) error { return s.pass(shared.WithOutage(policy)) }
 }
 
-// WithAddress names the IP address from which this process sends. Processes with the same address count invalid
-// responses together. Without this option, processes of the same application do. See shared.WithAddress.
+// WithAddress sets a name for the IP address from which this process sends. Processes with the same address name count
+// invalid responses together. Without this option, all processes of an application count them together. See
+// shared.WithAddress.
 func WithAddress(address string) Option {
 	return func(s *settings) error {
 		s.address = address
@@ -85,14 +87,14 @@ func WithAddress(address string) Option {
 	}
 }
 
-// WithLease sets how long a request may take: use a little more than the timeout of the HTTP client. See
+// WithLease sets how long a request may take. It should be a little more than the timeout of the HTTP client. See
 // shared.WithLease.
 func WithLease(d time.Duration) Option {
 	return func(s *settings) error { return s.pass(shared.WithLease(d)) }
 }
 
-// WithCallTimeout sets how long one call to the server may take, including the time to connect if that is necessary:
-// two round trips, or four with TLS. See shared.WithCallTimeout.
+// WithCallTimeout sets how long one call to the server may take. If the call needs a new connection, this includes the
+// time to connect: two round trips, or four with TLS. See shared.WithCallTimeout.
 func WithCallTimeout(d time.Duration) Option {
 	return func(s *settings) error { return s.pass(shared.WithCallTimeout(d)) }
 }
@@ -102,9 +104,9 @@ func (s *settings) pass(o shared.Option) error {
 	return nil
 }
 
-// WithTLS turns on TLS with the given configuration, whatever the scheme of the URL, also for Sentinels. If the
-// configuration has no ServerName, the certificate of every server is checked against the first host of the URL. Nil is
-// an error; use &tls.Config{} for the defaults.
+// WithTLS turns on TLS with the given configuration, whatever the scheme of the URL. It applies to Sentinels, too. If
+// the configuration has no ServerName, the certificates of all servers are checked against the first host of the URL.
+// Nil is an error; pass &tls.Config{} for the defaults.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) error {
 		if config == nil {
@@ -115,8 +117,9 @@ func WithTLS(config *tls.Config) Option {
 	}
 }
 
-// WithEviction accepts a server whose maxmemory-policy may evict any key. If the server evicts keys of Ratelight,
-// limits are lost: the processes notice the loss and report again what they know, but a few requests may get a 429.
+// WithEviction makes Open accept a server whose maxmemory-policy may evict any key. If the server evicts keys of
+// Ratelight, limits are lost. The processes notice the loss and report again what they know, but a few requests may get
+// a 429.
 func WithEviction() Option {
 	return func(s *settings) error {
 		s.eviction = true
@@ -125,12 +128,13 @@ func WithEviction() Option {
 }
 
 // WithLateConnect lets Open succeed if the server does not answer, is loading its data, or is a cluster that is down.
-// The store then tries again in the background, with pauses of 1.5 s at most, and makes all checks once the server is
-// up. Until then the policy of WithOutage applies; Store.Outage and the log say what is wrong. A process that starts
-// without the server does not know the other processes: under OutageShare it uses the whole of every limit.
+// The store then tries again in the background, with pauses of 1.5 s at most, and makes all checks when the server is
+// available. Until then the policy of WithOutage applies, and Store.Outage and the log say what is wrong. A process
+// that starts without the server does not know of other processes, so under OutageShare it uses the whole of every
+// limit.
 //
-// Open still returns an error that does not disappear by itself, such as a wrong password. If such an error occurs in a
-// later attempt, calls fail with it until an operator has removed its cause.
+// Open still fails with errors that do not disappear by themselves, such as a wrong password. If such an error occurs
+// in a later attempt, calls fail with this error until an operator has removed its cause.
 func WithLateConnect() Option {
 	return func(s *settings) error {
 		s.late = true
@@ -138,8 +142,8 @@ func WithLateConnect() Option {
 	}
 }
 
-// WithLogger sends warnings about the server to logger instead of slog.Default(), including those of shared.WithLogger.
-// Nil turns them off.
+// WithLogger sends warnings about the server to logger instead of slog.Default(), including the warnings of
+// shared.WithLogger. Nil turns the warnings off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		s.logger, s.quiet = logger, logger == nil
@@ -147,9 +151,9 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords,
-// to use a dial function, or to set a password for the Sentinels. Afterwards Open sets the options that scripts rely
-// on. Nil is ignored.
+// WithClientOption lets change modify the options of the client, for example to rotate passwords, to use a dial
+// function, or to set a password for the Sentinels. It is called after the URL and the other options have been applied.
+// After that, Open sets the options that scripts rely on. Nil is ignored.
 func WithClientOption(change func(*rueidis.ClientOption)) Option {
 	return func(s *settings) error {
 		if change != nil {

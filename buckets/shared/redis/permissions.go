@@ -1,10 +1,11 @@
 package redis
 
-// Permissions are the commands that a user of the server needs. A cluster also needs cluster|slots and cluster|shards,
-// Sentinels need role (of the primary), and a database other than 0 needs select. With info, Open can check the memory
-// policy.
+// Permissions lists the commands that a user of the server must be allowed to use. In a cluster the user also needs
+// cluster|slots and cluster|shards, with Sentinels it needs role on the primary and the replicas, and for a database
+// other than 0 it needs select. With info, Open can check the memory policy.
 //
-// ACLRules also allows the keys and channels. Open reports the first command that the user may not use.
+// ACLRules returns rules for these commands, and for the keys and channels. Open reports the first command that the
+// user may not use.
 var Permissions = []string{
 	// Used by this package.
 	"eval", "evalsha", "ping", "subscribe",
@@ -12,9 +13,10 @@ var Permissions = []string{
 	"get", "pexpire", "pttl", "publish", "set", "time", "type",
 }
 
-// ACLRules returns the arguments of ACL SETUSER that follow the user's name and password. They allow the commands of
-// Permissions on the keys and channels of one application only. A name that is not valid for WithApplication could
-// widen the rules; for such a name ACLRules returns an error that wraps ErrApplication.
+// ACLRules returns the arguments of ACL SETUSER that follow the user's name and password. The rules allow only the
+// commands of Permissions, and only the keys and channels of one application and the keys of WithAddress. If the name
+// is not valid for WithApplication, ACLRules returns an error that wraps ErrApplication, because such a name could
+// allow more keys.
 func ACLRules(application string) ([]string, error) {
 	if err := checkApplication(application); err != nil {
 		return nil, err
@@ -30,8 +32,8 @@ func ACLRules(application string) ([]string, error) {
 	return rules, nil
 }
 
-// keyPatterns returns patterns for all keys of an application, and for the keys of WithAddress, which all applications
-// share.
+// keyPatterns returns patterns for all keys of an application, and for all keys of WithAddress, which several
+// applications may share.
 func keyPatterns(application string) []string {
 	return []string{prefix(application) + "*", addressKey("*")}
 }
@@ -39,14 +41,14 @@ func keyPatterns(application string) []string {
 // protocol is a copy of the constant of buckets/shared.
 const protocol = "rl2:"
 
-// prefix begins all keys and channels of an application.
+// prefix returns the beginning of all keys and channels of an application.
 func prefix(application string) string { return protocol + "{" + application + "}:" }
 
-// addressKey returns the key that counts the invalid responses of an IP address.
+// addressKey returns the key for the counts of invalid responses of an IP address.
 func addressKey(address string) string { return protocol + "ip:{" + address + "}" }
 
-// probes use the commands of scripts without harm. $2 is a key that lives for a second, and $3 a channel without
-// subscribers. TIME is first, to detect a server that accepts no writes after it.
+// probes are harmless uses of the commands that scripts need. $2 stands for a key that lives for a second at most, and
+// $3 for a channel without subscribers. TIME is first, to detect servers that accept no writes after TIME.
 var probes = [][]string{
 	{"time"},
 	{"type", "$2"},

@@ -47,7 +47,7 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 	open(t, url)
 	denied, err = ask("ACL", "LOG").ToArray()
 	require.NoError(t, err)
-	assert.Empty(t, denied, "with the optional commands nothing is denied")
+	assert.Empty(t, denied, "with the optional commands, nothing may be denied")
 }
 
 func TestErrorNamesEachMissingPermission(t *testing.T) {
@@ -112,16 +112,16 @@ func TestErrorNamesAPermissionThatIsLostLater(t *testing.T) {
 		var detailed *redis.Error
 		require.ErrorAs(t, err, &detailed)
 		assert.NotContains(t, err.Error(), "user_script")
-		assert.ErrorContains(t, err, "script test: ", "the script is named once")
-		if want != "" || !strings.Contains(detailed.Cause.Error(), "'") { // later engines name the command
+		assert.ErrorContains(t, err, "script test: ", "the error must name the script once")
+		if want != "" || !strings.Contains(detailed.Cause.Error(), "'") { // versions after 7.0 name the command
 			assert.Equal(t, want, detailed.Command, source)
 		}
 		var said *rueidis.RedisError
-		assert.ErrorAs(t, err, &said, "the error contains the engine's error")
+		assert.ErrorAs(t, err, &said, "the error must wrap the server's error")
 	}
 }
 
-// called matches the commands of scripts.
+// called matches the commands in the source of a script.
 var called = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 
 func TestPermissionsAreTheCommandsOfScripts(t *testing.T) {
@@ -140,7 +140,7 @@ func TestPermissionsAreTheCommandsOfScripts(t *testing.T) {
 	delete(needed, "info") // optional
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(needed)), redis.Permissions)
 	assert.ElementsMatch(t, redis.Permissions, append(redis.Probed(), "eval", "evalsha", "ping", "subscribe"),
-		"Open tries each command")
+		"Open must try each command")
 }
 
 func TestReadmeNamesThePermissions(t *testing.T) {
@@ -151,7 +151,7 @@ func TestReadmeNamesThePermissions(t *testing.T) {
 	require.True(t, found)
 	line, end, found := strings.Cut(rest, "\n")
 	require.True(t, found)
-	assert.True(t, strings.HasPrefix(end, "```"), "the command is one line, to be pasted")
+	assert.True(t, strings.HasPrefix(end, "```"), "the command must be a single line, so that it can be pasted")
 	for _, rule := range strings.Fields(line) {
 		if strings.ContainsAny(rule, "~&*{}") {
 			assert.Regexp(t, `^'[^']+'$`, rule, "a shell needs quotes")

@@ -21,7 +21,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// count is a script that shows how often it ran.
+// count is a script that returns how often it has run.
 var count = &shared.Script{Name: "count", Source: "return {redis.call('INCR', KEYS[1])}"}
 
 func TestClientConforms(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	require.NoError(t, e.Pause())
 	cancel()
 	promptly(ended, context.Canceled)
-	cancel, ended = subscribe() // gets no reply
+	cancel, ended = subscribe() // this one gets no reply
 	time.AfterFunc(50*time.Millisecond, cancel)
 	promptly(ended, context.Canceled)
 	cancel()

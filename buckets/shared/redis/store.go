@@ -12,20 +12,21 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// openLimit bounds the duration of Open. The context of Open may end it earlier.
+// openLimit bounds the duration of Open. Open returns earlier if its context ends earlier.
 const openLimit = 5 * time.Second
 
 // Store keeps the shared state on a server. Pass it to buckets.WithShared. It is safe for concurrent use. Several
-// managers may use one store; these managers then share their limits, too. Close the store after the managers.
+// managers of a process may use one store; they also share their limits with each other. Close the store after the
+// managers.
 type Store struct {
 	*shared.Store
 	client *later
 }
 
-// Open connects to a server, and checks that the server answers, accepts the user, runs scripts, and stores what they
-// write. It returns within 5 seconds, or when the context ends if that is earlier. Once Open has returned, the context
-// has no effect. A server that cannot be reached is an error, unless WithLateConnect is used. The error is an *Error,
-// or wraps ErrURL, ErrApplication, the error of an option, or the cause of the context's cancellation.
+// Open connects to a server, and checks that the server answers, accepts the user, runs scripts, and stores what the
+// scripts write. It returns within 5 seconds, or earlier if the context ends. After Open has returned, the context has
+// no effect. If the server cannot be reached, Open returns an error, unless WithLateConnect is used. The error is an
+// *Error, or it wraps ErrURL, ErrApplication, the error of an option, or the cause of the context's cancellation.
 //
 // The URL is
 //
@@ -35,8 +36,8 @@ type Store struct {
 //	                                           a primary with Sentinels: the addresses are those of the Sentinels
 //	unix://user:password@/path/to/redis.sock   a socket
 //
-// The other parameters are those of rueidis.ParseURL: db, dial_timeout, write_timeout, skip_verify, protocol (2 for
-// RESP2), client_name.
+// Other parameters of the URL have the same meaning as in rueidis.ParseURL: db, dial_timeout, write_timeout,
+// skip_verify, protocol (2 for RESP2), client_name.
 func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	var s settings
 	o, err := s.apply(url, options)
@@ -50,7 +51,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 		c := newClient()
 		return c, c.open(ctx, o, s.check)
 	})
-	store, err := shared.New(shared.OnScripts(l), s.shared...) // before connecting, because an option may be invalid
+	store, err := shared.New(shared.OnScripts(l), s.shared...) // before connecting, to detect invalid options first
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
@@ -65,9 +66,9 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	return &Store{Store: store, client: l}, nil
 }
 
-// Connect is Open for other stores that take a shared.Runner. It uses only the options WithTLS and WithClientOption,
-// and ignores options about limits. It checks that the server answers and accepts the user, but does not check keys and
-// scripts.
+// Connect connects to a server as Open does, for other stores that need a shared.Runner. It uses only the options
+// WithTLS and WithClientOption, and ignores the options about limits. It checks that the server answers and accepts the
+// user. It checks neither keys nor scripts.
 func Connect(ctx context.Context, url string, options ...Option) (*Client, error) {
 	var s settings
 	o, err := s.apply(url, options)
@@ -81,8 +82,8 @@ func Connect(ctx context.Context, url string, options ...Option) (*Client, error
 	return c, nil
 }
 
-// Close closes all connections, and waits until the store's goroutines have ended. Calls in progress end with an error.
-// Close may be called twice.
+// Close closes all connections, and waits until the store's goroutines have ended. Calls in progress fail with an
+// error. Close may be called more than once.
 func (s *Store) Close() { s.client.Close() }
 
 func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, error) {
@@ -97,7 +98,7 @@ func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, er
 	return s.clientOption(url)
 }
 
-// open connects the client and checks the server. It closes the client on an error.
+// open connects the client and checks the server. If it returns an error, it has closed the client.
 func (c *Client) open(ctx context.Context, o rueidis.ClientOption, check func(context.Context, *Client) error) error {
 	if ctx == nil {
 		c.Close()
@@ -118,7 +119,8 @@ func (c *Client) open(ctx context.Context, o rueidis.ClientOption, check func(co
 	return err
 }
 
-// connect makes the client. It cuts the connections when the context ends, because NewClient has no context.
+// connect makes the inner client. If the context ends, connect cuts the connections, because rueidis.NewClient takes no
+// context.
 func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
 	c.connections.through(&o)
 	stop := context.AfterFunc(ctx, c.connections.cut)
@@ -141,7 +143,8 @@ func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
 	}
 }
 
-// openError returns the error of an open whose context has ended. The last error may say why open took so long.
+// openError returns the error of open after its context has ended. last is the latest error, which may say why open
+// took so long.
 func openError(ctx context.Context, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("redis: open: %w", context.Cause(ctx))
@@ -153,7 +156,7 @@ func openError(ctx context.Context, last error) error {
 	return &Error{Problem: ErrUnreachable, Cause: ctx.Err()}
 }
 
-// sentinelError does the same as the function explain, but for errors of Sentinels.
+// sentinelError does what the function explain does, for errors of Sentinels.
 func sentinelError(err error) error {
 	explained := explain(err)
 	var e *Error

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// certificate returns a certificate for a host, and a pool that contains it.
+// certificate returns a certificate for a host, and a pool that contains the certificate.
 func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -56,6 +56,6 @@ func TestTLS(t *testing.T) {
 	assert.ErrorIs(t, refused(t, "rediss://localhost:"+port, redis.WithTLS(&tls.Config{RootCAs: others})), redis.ErrTLS)
 	assert.ErrorIs(t, refused(t, "rediss://127.0.0.1:"+port, trust), redis.ErrTLS, "the certificate has another name")
 	assert.ErrorIs(t, refused(t, "rediss://localhost:1?addr=127.0.0.1:"+port, trust), redis.ErrNoCluster,
-		"all servers have a certificate for the first host of the URL")
+		"the certificate must be checked against the first host of the URL")
 	assert.ErrorContains(t, refused(t, "redis://localhost:"+port), "TLS", "a TLS server hangs up, or sends an alert")
 }

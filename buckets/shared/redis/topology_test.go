@@ -25,7 +25,7 @@ func TestCluster(t *testing.T) {
 	enginetest.InAllSlots(t, store.Runner())
 	hears := enginetest.Listen(t, store.Runner())
 	hears("one")
-	open(t, nodes[4].URL()) // a replica, which knows the primaries
+	open(t, nodes[4].URL()) // this node is a replica, but it knows the primaries
 
 	t.Run("permissions", func(t *testing.T) {
 		all := append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...)

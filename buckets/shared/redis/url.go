@@ -12,31 +12,31 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// parameters are the parameters that rueidis.ParseURL uses. ParseURL ignores all others, so a misspelt parameter would
-// go unnoticed.
+// parameters are the parameters that rueidis.ParseURL uses. ParseURL ignores all other parameters, so without this list
+// a misspelt parameter would have no effect.
 var parameters = []string{
 	"addr", "client_cache", "client_name", "db", "dial_timeout",
 	"master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
 }
 
-// harmless matches unknown parameters that an error may name. Other parameters may be a part of a password that was not
-// encoded.
+// harmless matches the names of unknown parameters that an error may contain. Any other name may be a part of a
+// password that was not encoded.
 var harmless = regexp.MustCompile(`^[a-z_-]{1,20}$`)
 
-// beginning matches the schemes. The rest of the URL is checked later.
+// beginning matches the schemes that a URL may have.
 var beginning = regexp.MustCompile(`^(?i:rediss?|valkeys?|unix):`)
 
 const (
-	dialTimeout  = 2 * time.Second // for one connection, with TLS and login
-	writeTimeout = 2 * time.Second // a connection that does not answer a ping within this time is closed
+	dialTimeout  = 2 * time.Second // for one connection, including TLS and login
+	writeTimeout = 2 * time.Second // a connection is closed if a ping on it gets no reply within this time
 	keepAlive    = time.Second
-	sentinelScan = 5 * time.Second // how often Sentinels are asked for the primary, in addition to their messages
-	maxMoved     = 8               // most redirections of one call in a cluster
-	bufferSize   = 1 << 16         // bytes: calls and replies are short; rueidis' default is 512 KiB
+	sentinelScan = 5 * time.Second // the time between two questions to the Sentinels about the primary
+	maxMoved     = 8               // largest number of redirections of one call in a cluster
+	bufferSize   = 1 << 16         // in bytes; less than rueidis' default of 512 KiB, because calls and replies are short
 )
 
-// parseURL returns the client's options for a URL. Its errors contain no part of the URL, which may be a part of a
-// password.
+// parseURL returns the client's options for a URL. Its errors contain no part of the URL, because any part may belong
+// to a password.
 func parseURL(text string) (rueidis.ClientOption, error) {
 	refuse := func(what string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, what)
@@ -83,7 +83,8 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// parseProblem names the part of the URL that rueidis rejected, without the value, which may be a part of a password.
+// parseProblem says which part of the URL rueidis has rejected. It does not contain the part's value, which may belong
+// to a password.
 func parseProblem(err error) string {
 	for part, name := range map[string]string{
 		"database number": "the number of the database (after the slash, or db)",
@@ -99,7 +100,8 @@ func parseProblem(err error) string {
 	return "it cannot be parsed"
 }
 
-// clientOption returns the client's options: those of the URL, changed by the other options and by what scripts need.
+// clientOption returns the options of the client. It takes them from the URL, applies the other options of Open, and
+// then sets what scripts need.
 func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
 	o, err := parseURL(text)
 	if err != nil {
@@ -120,18 +122,18 @@ func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
 	}
 	o.Dialer.KeepAlive = keepAlive
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
-	o.PipelineMultiplex = -1 // one connection: the server runs one script at a time anyway
+	o.PipelineMultiplex = -1 // one connection, because the server runs one script at a time
 	o.Sentinel.Dialer, o.Sentinel.TLSConfig = o.Dialer, o.TLSConfig
 	o.Sentinel.TopologyRefreshInterval = sentinelScan
 	o.ClusterOption.MaxMovedRedirections = maxMoved
 	for _, change := range s.change {
 		change(&o)
 	}
-	o.DisableCache = true     // only scripts on the server grant permits, so there is nothing to cache
-	o.AlwaysPipelining = true // otherwise a call that takes too long closes the connection
+	o.DisableCache = true     // calls only run scripts, so there is nothing to cache
+	o.AlwaysPipelining = true // otherwise a call that takes too long would close the connection
 	o.ReplicaOnly, o.SendToReplicas = false, nil
 	if o.ClientSetInfo == nil {
-		o.ClientSetInfo = rueidis.DisableClientSetInfo // so that the user needs one permission less
+		o.ClientSetInfo = rueidis.DisableClientSetInfo // so that the user does not need the permission for it
 	}
 	return o, nil
 }

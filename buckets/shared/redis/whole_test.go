@@ -22,7 +22,7 @@ import (
 
 const token = "Bot MTk4NjIy.secret"
 
-// send sends a message to a channel when the manager grants a permit.
+// send sends a message to a channel as soon as the manager grants a permit.
 func send(ctx context.Context, m *buckets.RESTBucketManager, discord *discordsim.Server, channel string) error {
 	path := "/channels/" + channel + "/messages"
 	route, err := routes.Match("POST", path)
@@ -53,8 +53,9 @@ func send(ctx context.Context, m *buckets.RESTBucketManager, discord *discordsim
 	return nil
 }
 
-// Managers share buckets, the global limit, discovery and the counts of invalid responses on a cluster, as a user with
-// only the documented permissions. No call may fail, although the cluster refuses scripts with keys in different slots.
+// Managers share buckets, the global limit, discoveries and the counts of invalid responses through a cluster, as a
+// user with only the documented permissions. No call may fail, although the cluster refuses scripts whose keys are in
+// different slots.
 func TestManagersShareOverAClusterWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.NewCluster(t, 3, 0)
@@ -88,7 +89,7 @@ func TestManagersShareOverAClusterWithTheDocumentedPermissions(t *testing.T) {
 		}
 	}
 	all.Wait()
-	// The engine counts an invalid response a second later.
+	// An invalid response is reported to the server within a second.
 	route, err := routes.Match("GET", "/channels/1")
 	require.NoError(t, err)
 	lease, err := managers[0].Acquire(ctx, route, token)
@@ -107,7 +108,7 @@ func TestManagersShareOverAClusterWithTheDocumentedPermissions(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(strings.Join(keys(), " "), "rl2:ip:{")
 	}, 10*time.Second, 20*time.Millisecond, "no key has the counts of the address")
-	// A process that starts now must accept the counts of the others.
+	// A process that starts now must accept the counts that other processes have stored.
 	open(t, "redis://bot:secret@"+nodes[2].Address(), redis.WithAddress("203.0.113.7"))
 
 	report := discord.Report()

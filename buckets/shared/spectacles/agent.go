@@ -9,25 +9,27 @@ import (
 )
 
 const (
-	// mostNames and mostReports are the largest numbers of permits and reports in one call.
+	// mostNames is the largest number of names in one call, and mostReports the largest number of reports.
 	mostNames   = 100
 	mostReports = 50
-	// stuckPause is how long no call is made after a foreign value was found.
+	// stuckPause is the pause before the next call after a foreign value was found.
 	stuckPause = time.Second
-	// longestWait is the longest time to the next claim, because other clients may change expiries.
+	// longestWait is the longest time between two claims. It is bounded because other clients may change when a counter
+	// expires.
 	longestWait = 5 * time.Second
 )
 
-// step is one call.
+// step is one call for a bucket.
 type step struct {
 	script    *shared.Script
 	arguments []string
 	names     []string
-	waiting   int // number of waiting requests when the call was made
+	waiting   int // number of requests that waited when the call was made
 	reports   int
 }
 
-// kick starts work, or sets the timer for it. It removes a closed bucket that has nothing to report. b.mu must be held.
+// kick starts the goroutine work if a call is due, and otherwise sets the timer for the next call. If the bucket is
+// closed and has nothing to report, kick removes the bucket. b.mu must be held.
 func (b *bucket) kick(now time.Duration) {
 	if b.busy {
 		return
@@ -47,7 +49,7 @@ func (b *bucket) kick(now time.Duration) {
 	}
 }
 
-// due returns when the next call has to be made. any is false if no call is needed.
+// due returns the time of the next call. any is false if no call is needed.
 func (b *bucket) due(now time.Duration) (at time.Duration, any bool) {
 	switch {
 	case len(b.reports) > 0 || len(b.unsure) > 0:
@@ -61,7 +63,7 @@ func (b *bucket) due(now time.Duration) (at time.Duration, any bool) {
 	return max(at, retry, b.stuckTo), true
 }
 
-// ringAt sets the timer. b.mu must be held.
+// ringAt sets the timer that calls kick. b.mu must be held.
 func (b *bucket) ringAt(now, at time.Duration) {
 	if b.timer != nil && b.rings == at {
 		return
@@ -125,7 +127,7 @@ func (b *bucket) work() {
 	}
 }
 
-// dropOld removes reports about requests and holds that have expired on the server.
+// dropOld removes reports that are no longer needed, because their requests and holds have expired on the server.
 func (b *bucket) dropOld(now time.Duration) {
 	lease := b.session.store.lease
 	kept := b.reports[:0]
@@ -138,7 +140,7 @@ func (b *bucket) dropOld(now time.Duration) {
 	b.reports = kept
 }
 
-// next returns the call to make. Reports are sent first, because they open windows.
+// next returns the next call. It sends reports before it claims permits, because reports can start new windows.
 func (b *bucket) next(now time.Duration) step {
 	lease := strconv.FormatInt(b.session.store.lease.Milliseconds(), 10)
 	if len(b.reports) > 0 {
@@ -181,7 +183,8 @@ func (b *bucket) absorb(now time.Duration, s *step, reply []int64, err error) {
 	b.claimed(now, s, reply)
 }
 
-// told records the reply to a report: 0, the server's time, the remaining requests, the rest of the window.
+// told records the reply to a report: 0, the server's time, the remaining requests, and the time to the end of the
+// window.
 func (b *bucket) told(now time.Duration, reply []int64) {
 	if len(reply) < 4 {
 		return
@@ -194,7 +197,7 @@ func (b *bucket) told(now time.Duration, reply []int64) {
 	b.claimAt = now
 }
 
-// claimed records the reply to a claim, see lua/claim.lua.
+// claimed records the reply to a claim. lua/claim.lua describes the reply.
 func (b *bucket) claimed(now time.Duration, s *step, reply []int64) {
 	if len(reply) != 8+len(s.names) {
 		return
@@ -207,7 +210,7 @@ func (b *bucket) claimed(now time.Duration, s *step, reply []int64) {
 		if reply[8+i] == 0 {
 			continue
 		}
-		if b.queued() == 0 { // the request is not in the queue any more
+		if b.queued() == 0 { // no request waits for this permit any more
 			b.reports = append(b.reports, report{kind: unsent, name: name, gen: reply[2], since: now})
 			continue
 		}

@@ -11,22 +11,23 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// bucket is one route's counter. Requests of this process wait in it. A goroutine, which runs only while a call is due,
-// makes one call at a time for all of them (agent.go). The manager's window only observes.
+// bucket is the counter of one route, with the requests of this process that wait for it. A goroutine makes one call at
+// a time for all these requests (agent.go). It runs only while a call is due. The manager's window only records
+// requests and responses.
 type bucket struct {
 	session *session
 	keys    []string
-	window  *ratelimits.Window // used only during calls of the manager
+	window  *ratelimits.Window // used only while the manager calls a method
 	changed func()
 
 	mu      sync.Mutex
-	waiting int       // number of requests, including granted ones
+	waiting int       // number of requests that have not left, including granted ones
 	granted []*permit // granted requests that have not left
-	unsure  []string  // names of a claim whose reply was lost
+	unsure  []string  // the names in the latest claim if its reply was lost
 	reports []report
 
-	claimAt time.Duration // no claim is made before
-	stuckTo time.Duration // no call is made before, because a key holds a foreign value
+	claimAt time.Duration // no claim is made before this time
+	stuckTo time.Duration // no call is made before this time, because a key holds a foreign value
 	busy    bool          // whether work runs
 	timer   clockwork.Timer
 	rings   time.Duration // when the timer fires
@@ -38,26 +39,27 @@ type bucket struct {
 	closed  bool
 }
 
-// view is the window according to the server's latest reply.
+// view is what the server's latest reply says about the window.
 type view struct {
 	limit     int
 	remaining int
-	ends      time.Duration // end of the window; 0 if not known
+	ends      time.Duration // end of the window, 0 if it is not known
 	period    time.Duration
 }
 
-// permit is a request that has a name on the server, because it was granted a permit or sent.
+// permit is a request that has a name on the server, because it got a permit or was sent without one.
 type permit struct {
 	name   string
-	gen    int64         // number of the window in which the permit was granted, -1 without a permit
+	gen    int64         // number of the window in which the permit was granted; -1 if the request had no permit
 	since  time.Duration // time of the grant, or of Adopt
 	window ratelimits.Permit
 }
 
-// queued returns the number of waiting requests that are not granted.
+// queued returns the number of waiting requests that have not been granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// Demand implements shared.Bucket. It needs only the number of waiters, because permits go to the first arrivals.
+// Demand implements shared.Bucket. It needs only the number of waiting requests, because each permit is for the request
+// that arrived first in this process.
 func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,8 +82,8 @@ func (b *bucket) unsent(now time.Duration, p *permit) {
 	b.tell(now, report{kind: unsent, name: p.name, gen: p.gen, since: now})
 }
 
-// Next implements shared.Bucket. It gives back permits that were not taken within half their lease, because they could
-// expire before their requests end.
+// Next implements shared.Bucket. It gives back permits that were not taken within half of their lease, because these
+// could expire before their requests have ended.
 func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +109,7 @@ func (b *bucket) Take(now time.Duration) (shared.Permit, bool) {
 	return p, true
 }
 
-// Adopt implements shared.Bucket. The lease of the request begins now, not when it was sent.
+// Adopt implements shared.Bucket. The lease of the request begins now, not at the time at which the request was sent.
 func (b *bucket) Adopt(now, sent time.Duration) shared.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,7 +157,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-// extendHold extends the hold. It returns false if the hold already lasts at least as long.
+// extendHold extends the hold. It returns false if the hold already lasts until the given time or longer.
 func (b *bucket) extendHold(until time.Duration, class ratelimits.Class) bool {
 	if until <= b.hold {
 		return false
@@ -164,14 +166,15 @@ func (b *bucket) extendHold(until time.Duration, class ratelimits.Class) bool {
 	return true
 }
 
-// tell reports an event to the server with the next call.
+// tell lets the next call report an event to the server.
 func (b *bucket) tell(now time.Duration, r report) {
 	b.reports = append(b.reports, r)
 	b.kick(now)
 }
 
-// Predict implements shared.Bucket. The server has no queue, so waiters of other processes are not known. A forecast is
-// certain if the last claim granted or refused the request, if the server would refuse it now, and during an outage.
+// Predict implements shared.Bucket. The server has no queue, so the forecast does not include waiting requests of other
+// processes. It is certain if the last claim granted or refused the request, if the server would refuse the request
+// now, and during an outage.
 func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +193,7 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	if b.hold > now {
 		f.Wait, f.Class = max(f.Wait, b.hold-now), b.class
 	}
-	away, _ := b.session.away(now) // assume that the outage lasts as long again
+	away, _ := b.session.away(now) // assume that the outage will last as long as it has lasted
 	f.Wait = max(f.Wait, away)
 	f.Certain = ahead < max(b.denied, len(b.granted)) || away > 0 || now < b.claimAt
 	if hold := b.window.HoldWait(now); hold > f.Wait {
@@ -200,7 +203,7 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 }
 
 // Err implements shared.Bucket. It returns a *shared.KeyError if a key holds a foreign value. During an outage it
-// returns nil, so all requests wait.
+// returns nil, so that all requests wait.
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

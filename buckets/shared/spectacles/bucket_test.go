@@ -18,7 +18,7 @@ import (
 func TestUnusedPermitIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.two()
-		// While no limit is known, a permit that is given back must delete the counter.
+		// While no limit is known, the return of a permit must delete the counter.
 		for range 3 {
 			p.giveBack(p.mustAcquire())
 			synctest.Wait()
@@ -29,7 +29,7 @@ func TestUnusedPermitIsReturned(t *testing.T) {
 			p.giveBack(permit)
 		}
 		synctest.Wait()
-		assert.False(t, w.engine.Redis.Exists(route+":remaining"), "no request was sent in the window")
+		assert.False(t, w.engine.Redis.Exists(route+":remaining"), "the counter must be deleted, because no request was sent")
 		p.learned()
 		permits := p.burst(9)
 		require.Len(t, permits, 5)
@@ -58,12 +58,12 @@ func TestCloseReturnsUnusedPermits(t *testing.T) {
 func TestPermitReturnsAfterHalfItsLease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(spectacles.WithLease(2 * time.Second))
-		bucket := p.session.Bucket(key, &ratelimits.Window{}, func() {}) // a bucket whose permits nobody takes
+		bucket := p.session.Bucket(key, &ratelimits.Window{}, func() {}) // the test does not take the permits of this bucket
 		granted := func() bool {
 			_, ok := bucket.Next(p.now())
 			return ok
 		}
-		for range 2 { // the process must ask again
+		for range 2 { // the second time, the process must ask for another permit
 			bucket.Demand(p.now(), 1, slices.Values([]time.Duration{p.now()}))
 			synctest.Wait()
 			require.True(t, granted())
@@ -77,7 +77,7 @@ func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.two()
 		adopt := func() shared.Permit { return p.bucket.Adopt(p.now(), p.now()) }
-		// The response of the first request names the limits.
+		// The response to the first request names the limit.
 		p.answer([]shared.Permit{adopt()}, time.Second, stamp(time.Second))
 		assert.Len(t, other.burst(2), 2)
 		adopt()
@@ -93,7 +93,7 @@ func TestFirstResponseOpensAnUnknownWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		permits := p.burst(9)
-		require.Len(t, permits, 1, "one request at a time while the limit is not known")
+		require.Len(t, permits, 1, "while the limit is not known, only one request may be sent at a time")
 		p.answer(permits, time.Second, 0)
 		assert.Len(t, p.burst(9), 4)
 		assert.InDelta(t, time.Second, p.bucket.Predict(p.now(), 4).Wait, float64(10*time.Millisecond))
@@ -107,8 +107,8 @@ func TestLowerRemainingCounts(t *testing.T) {
 		w.set("limit", "5")
 		permits := p.burst(2)
 		require.Len(t, permits, 2)
-		p.report(permits[0], headers(1, time.Second, 0)) // another client sends requests without the counter
-		p.report(permits[1], headers(4, time.Second, 0)) // the response of an earlier request
+		p.report(permits[0], headers(1, time.Second, 0)) // another client has sent requests without the counter
+		p.report(permits[1], headers(4, time.Second, 0)) // Discord counted this request earlier
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 1)
 	})
@@ -169,7 +169,7 @@ func TestEachProcessMayDiscover(t *testing.T) {
 		d.Ask(p.now())
 		assert.True(t, d.May(p.now()))
 		d.Sent(p.now())
-		assert.False(t, d.May(p.now()), "one request only")
+		assert.False(t, d.May(p.now()), "the permission must be for one request only")
 		<-told
 		d.Found(p.now(), "hash")
 		assert.Empty(t, d.Hash())
@@ -198,7 +198,7 @@ func TestErrorNamesAForeignKey(t *testing.T) {
 			assert.Equal(t, spoilt, problem.Key)
 			w.engine.Redis.Del(spoilt)
 			_, ok = p.within(1100 * time.Millisecond)
-			assert.True(t, ok, "requests continue when the value is gone")
+			assert.True(t, ok, "requests must get permits again when the value is gone")
 			assert.NoError(t, p.bucket.Err())
 		})
 	}

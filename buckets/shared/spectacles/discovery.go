@@ -7,7 +7,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// discovery gives the permission to every process at once, because Spectacles has no bucket hashes to share.
+// discovery gives every process the permission to send a probe at once, because Spectacles shares no bucket hashes.
 type discovery struct {
 	session *session
 	changed func()

@@ -51,7 +51,7 @@ func TestScriptsWorkOnARealEngine(t *testing.T) {
 	assert.InDelta(t, 60_000, number("PTTL", route+":remaining"), 20_000)
 	assert.Equal(t, int64(1), number("ZCARD", route+":f"))
 
-	// A client of the specification takes the next permit.
+	// A client that follows the specification takes the next permit.
 	keys := []string{route + ":remaining", route + ":limit", "global"}
 	reply, err := e.Run(t.Context(), w.seed(false).claim, keys, "1000")
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// troubles makes some calls late, and loses some calls and replies.
+// troubles returns a function that makes some calls late, and that loses some calls and some replies.
 func troubles(chance *rand.Rand) func(string) memoryengine.Fate {
 	return func(string) memoryengine.Fate {
 		f := memoryengine.Fate{Before: time.Duration(chance.Int64N(int64(2 * time.Millisecond)))}
@@ -38,7 +38,7 @@ func TestLostAndLateCallsCauseNo429s(t *testing.T) {
 			inWorldOf(t, discordsim.Config{Latency: usual, Seed: n}, func(w *world) {
 				w.engine.Decide(troubles(rand.New(rand.NewPCG(n, n))))
 				processes := w.processes(4, 5)
-				// Callers give up all the time, with a permit or without.
+				// All the time callers give up, some of them with a permit.
 				chance := rand.New(rand.NewPCG(n, 1))
 				for time.Since(processes[0].origin) < time.Minute {
 					p := processes[chance.IntN(4)]
@@ -65,7 +65,7 @@ func TestLateCallsDoNothing(t *testing.T) {
 		require.False(t, ok)
 		time.Sleep(50 * time.Millisecond)
 		w.engine.Decide(nil)
-		time.Sleep(time.Second) // the late call has arrived
+		time.Sleep(time.Second) // until the late call has reached the server
 		assert.Len(t, other.burst(9), 5)
 	})
 }
@@ -87,10 +87,10 @@ func TestWindowOfAnotherClientCountsRequestsInFlight(t *testing.T) {
 			}
 			time.Sleep(1010 * time.Millisecond)
 			claims := 1
-			if known { // then the process knows the counter of the earlier window
+			if known { // in this case the process knows the counter of the earlier window
 				claims = 3
 			}
-			require.Equal(t, claims, s.burst(claims), "the other client opens a window")
+			require.Equal(t, claims, s.burst(claims), "the other client must open a window")
 			assert.Len(t, p.burst(9), 3-claims)
 		})
 	}
@@ -114,7 +114,7 @@ func TestResponseOfAnEndedWindowOpensNoWindow(t *testing.T) {
 		require.Len(t, permits, 5)
 		p.answer(permits[:4], time.Second, stamp)
 		time.Sleep(1100 * time.Millisecond)
-		p.report(permits[4], headers(0, time.Second, stamp)) // the response was late
+		p.report(permits[4], headers(0, time.Second, stamp)) // this response is late
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 5)
 	})
@@ -126,7 +126,7 @@ func TestRequestOfTheNextWindowIsChargedThere(t *testing.T) {
 		w.set("limit", "5")
 		permits, stamp := p.burst(9), stamp(900*time.Millisecond)
 		require.Len(t, permits, 5)
-		time.Sleep(100 * time.Millisecond) // a round trip, by which the window may end earlier
+		time.Sleep(100 * time.Millisecond) // a round trip; the window may end earlier by this time
 		p.answer(permits[:4], 900*time.Millisecond, stamp)
 		time.Sleep(870 * time.Millisecond)
 		p.report(permits[4], headers(4, 980*time.Millisecond, stamp+1000))

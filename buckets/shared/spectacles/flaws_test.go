@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The tests of this file show the flaws of the script of the Spectacles specification (seed), and that this package
-// does not have them. The comments name the flaws.
+// The tests in this file show that the script of the Spectacles specification (seed) has flaws, and that this package
+// does not have them. The comments say what the flaws are.
 
 // eachSeed runs eachWorld with a client that follows the specification.
 func eachSeed(t *testing.T, name string, test func(t *testing.T, w *world, s *seed)) {
@@ -25,7 +25,7 @@ func eachSeed(t *testing.T, name string, test func(t *testing.T, w *world, s *se
 	eachWorld(t, name, func(t *testing.T, w *world) { test(t, w, w.seed(false)) })
 }
 
-// neverClaims expects that no claim succeeds in a thousand seconds.
+// neverClaims requires that no claim succeeds in a thousand seconds.
 func (s *seed) neverClaims() {
 	for range 1000 {
 		time.Sleep(time.Second)
@@ -33,7 +33,7 @@ func (s *seed) neverClaims() {
 	}
 }
 
-// 1: a client that claims an unknown bucket and dies leaves a used-up counter without an expiry.
+// Flaw 1: if a client claims a permit of an unknown bucket and dies, the counter is used up and never expires.
 func TestDeadClientsStopNoOtherClient(t *testing.T) {
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		require.Zero(t, s.tryClaim())
@@ -44,7 +44,7 @@ func TestDeadClientsStopNoOtherClient(t *testing.T) {
 	for name, die := range map[string]func(w *world){
 		"ours":        func(w *world) { w.process(lease).burst(1) },
 		"beside seed": func(w *world) { require.Zero(w.t, w.seed(false).tryClaim()) },
-		"five": func(w *world) { // lost responses, in a window of five
+		"five": func(w *world) { // all responses are lost in a window of five requests
 			w.set("limit", "5")
 			require.Len(w.t, w.process(lease).burst(9), 5)
 		},
@@ -62,11 +62,11 @@ func TestLongestLeaseIsWaitedFor(t *testing.T) {
 		w.set("limit", "5")
 		require.Len(t, p.burst(3), 3)
 		require.Equal(t, 2, w.seed(false).burst(9))
-		other.opens(20*time.Second, 11*time.Second, "an earlier client has a longer lease")
+		other.opens(20*time.Second, 11*time.Second, "the earlier client has a longer lease")
 	})
 }
 
-// 2: a response without headers sets no expiry, so the next request waits forever.
+// Flaw 2: a response without headers sets no expiry, so the next request waits for ever.
 func TestResponsesWithoutHeadersStopNoClient(t *testing.T) {
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		require.Zero(t, s.tryClaim())
@@ -83,7 +83,7 @@ func TestResponsesWithoutHeadersStopNoClient(t *testing.T) {
 				p.report(p.mustAcquire(), response)
 			}
 			assert.Less(t, time.Since(start), time.Second)
-			// In a window with a known limit, a request must get a permit at the end of the window at the latest.
+			// In a window with a known limit, the next request must get a permit at the latest when the window ends.
 			p.learned()
 			for _, permit := range p.burst(5) {
 				p.report(permit, response)
@@ -94,7 +94,7 @@ func TestResponsesWithoutHeadersStopNoClient(t *testing.T) {
 	}
 }
 
-// 3: a counter that is lost during a window starts again with the whole limit.
+// Flaw 3: if the counter is lost during a window, it starts again with the whole limit.
 func TestLostCountersDoNotRestart(t *testing.T) {
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		w.set("limit", "5")
@@ -102,7 +102,7 @@ func TestLostCountersDoNotRestart(t *testing.T) {
 		s.expire(time.Second)
 		w.engine.Redis.Del(route + ":remaining")
 		assert.Equal(t, 5, s.burst(9))
-		// The expiry that a later response sets has no effect without a counter.
+		// If there is no counter, the expiry that a later response sets has no effect.
 		w.engine.Redis.Del(route + ":remaining")
 		s.expire(time.Second)
 		assert.Equal(t, 5, s.burst(9))
@@ -124,7 +124,7 @@ func TestLostCountersDoNotRestart(t *testing.T) {
 	})
 }
 
-// 4: a late response sets the expiry of a later window.
+// Flaw 4: a late response sets the expiry of a later window.
 func TestLateResponsesChangeNoOtherWindow(t *testing.T) {
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		w.set("limit", "5")
@@ -132,9 +132,9 @@ func TestLateResponsesChangeNoOtherWindow(t *testing.T) {
 		s.expire(time.Second)
 		time.Sleep(1010 * time.Millisecond)
 		require.Equal(t, 5, s.burst(9))
-		s.expire(10 * time.Millisecond) // counted 10 ms before the end of the first window
+		s.expire(10 * time.Millisecond) // the request was counted 10 ms before the end of the first window
 		time.Sleep(20 * time.Millisecond)
-		assert.Equal(t, 5, s.burst(9), "ten in one window")
+		assert.Equal(t, 5, s.burst(9), "the flaw: ten requests in one window")
 	})
 	for name, named := range map[string]int64{"with Reset": 1, "without Reset": 0} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
@@ -150,12 +150,12 @@ func TestLateResponsesChangeNoOtherWindow(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 			assert.Empty(t, p.burst(9))
 			_, ok := p.within(20 * time.Second)
-			assert.False(t, ok, "four requests are in flight, and the end of their window is not known")
+			assert.False(t, ok, "four requests are in flight, and the end of the window is not known")
 		})
 	}
 }
 
-// 5: in the last millisecond of a window the script takes the counter for one without an expiry.
+// Flaw 5: in the last millisecond of a window, the script behaves as if the counter had no expiry.
 func TestTheLastMillisecondGrantsNothing(t *testing.T) {
 	almost := time.Second - time.Millisecond/2
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
@@ -188,7 +188,7 @@ func TestTheLastMillisecondGrantsNothing(t *testing.T) {
 	}
 }
 
-// 6: a 429 does not lower the counter.
+// Flaw 6: a 429 does not lower the counter.
 func TestRefusalsEndAWindow(t *testing.T) {
 	const wait = 3 * time.Second
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
@@ -203,7 +203,7 @@ func TestRefusalsEndAWindow(t *testing.T) {
 			p, other := w.two()
 			permits := p.burst(2)
 			p.report(permits[0], hold(class, wait))
-			p.report(permits[1], headers(3, time.Second, 0)) // an earlier response does not shorten the wait
+			p.report(permits[1], headers(3, time.Second, 0)) // an earlier response must not shorten the wait
 			synctest.Wait()
 			forecast := p.bucket.Predict(p.now(), 0)
 			assert.InDelta(t, wait, forecast.Wait, float64(10*time.Millisecond))
@@ -214,7 +214,8 @@ func TestRefusalsEndAWindow(t *testing.T) {
 	}
 }
 
-// 7: Date has whole seconds. Reset minus Date may be 0, which deletes the counter, or a fraction, which is an error.
+// Flaw 7: the header Date has whole seconds. So Reset minus Date may be 0, which deletes the counter, or a fraction,
+// which is an error.
 func TestExpiriesArePositiveIntegers(t *testing.T) {
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		w.set("limit", "5")
@@ -229,7 +230,7 @@ func TestExpiriesArePositiveIntegers(t *testing.T) {
 		p := w.process()
 		w.set("limit", "5")
 		p.answer(p.burst(5), 1000999999*time.Nanosecond, 0)
-		for range 3 { // another client deletes the counter during the window
+		for range 3 { // each time, another client deletes the counter during the window
 			w.seed(false).expire(0)
 			other := w.process()
 			assert.Empty(t, other.burst(9))
@@ -257,7 +258,8 @@ func (r *recorder) Run(ctx context.Context, script *shared.Script, keys []string
 	return r.Runner.Run(ctx, script, keys, args...)
 }
 
-// 8: the keys of the specification are in different slots of a cluster. With a prefix all keys have the same hash tag.
+// Flaw 8: in a cluster, the keys of the specification are in different slots. With a prefix that contains a hash tag,
+// all keys must be in one slot.
 func TestAPrefixKeepsAllKeysInOneSlot(t *testing.T) {
 	inWorld(t, func(w *world) {
 		r := &recorder{Runner: w.engine}
@@ -276,7 +278,7 @@ func TestAPrefixKeepsAllKeysInOneSlot(t *testing.T) {
 	})
 }
 
-// 9: the keys of limits have no expiry.
+// Flaw 9: the keys of limits have no expiry.
 func TestEveryKeyHasAnExpiry(t *testing.T) {
 	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		require.Zero(t, s.tryClaim())

@@ -11,15 +11,16 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// fleet has processes with ten callers each, of this package and of the specification, on one bucket of five a second.
+// fleet is a number of processes of this package (ours) and of the specification (seeds). Each process has ten callers.
+// All of them use one bucket of five requests a second.
 type fleet struct {
 	ours, seeds int
 	corrected   bool
 	latency     discordsim.Latency
 }
 
-// run runs the fleet for a minute. It returns the number of accepted requests divided by that of the ideal client,
-// which never risks a 429, and the number of 429s.
+// run runs the fleet for a minute. It returns the number of accepted requests divided by the number that the ideal
+// client, which never risks a 429, would have sent, and the number of 429s.
 func (f fleet) run(t *testing.T) (share float64, refused int) {
 	inWorldOf(t, discordsim.Config{Latency: f.latency, Seed: 1}, func(w *world) {
 		chance := rand.New(rand.NewPCG(1, 1))
@@ -42,8 +43,8 @@ func (f fleet) run(t *testing.T) (share float64, refused int) {
 
 var usual = spread(10*time.Millisecond, 40*time.Millisecond)
 
-// slow returns the latency usual, but makes one request of 20 take longer: by in on its way in, and by out on its way
-// out.
+// slow returns the latency usual, except that one request in 20 takes longer: by in on the way to Discord, and by out
+// on the way back.
 func slow(in, out time.Duration) discordsim.Latency {
 	return discordsim.Latency{Draw: func(r *rand.Rand) (time.Duration, time.Duration) {
 		draw := func() time.Duration { return 10*time.Millisecond + time.Duration(r.Int64N(int64(30*time.Millisecond))) }
@@ -54,15 +55,15 @@ func slow(in, out time.Duration) discordsim.Latency {
 	}}
 }
 
-// A fleet must send nearly as many requests as the ideal client, and get no 429s unless it shares the bucket with
-// clients that follow the specification to the letter, which cause 429s.
+// A fleet must send nearly as many requests as the ideal client. It must get no 429s, except if some of its clients
+// follow the specification to the letter, which causes 429s.
 func TestFleetIsNearTheIdeal(t *testing.T) {
 	long(t)
 	t.Parallel()
 	const late = 2500 * time.Millisecond
 	for name, c := range map[string]struct {
 		fleet   fleet
-		share   float64 // of the requests of the ideal client
+		share   float64 // least result of run
 		refused bool
 	}{
 		"four of this package":         {fleet{ours: 4, latency: usual}, 0.95, false},
@@ -79,7 +80,7 @@ func TestFleetIsNearTheIdeal(t *testing.T) {
 			share, refused := c.fleet.run(t)
 			assert.GreaterOrEqual(t, share, c.share)
 			if c.refused {
-				assert.Positive(t, refused, "the flaw is gone: no warning about these clients is needed any more")
+				assert.Positive(t, refused, "the flaw is gone, so no warning about these clients is needed")
 			} else {
 				assert.Zero(t, refused)
 			}

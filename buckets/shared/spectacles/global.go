@@ -7,17 +7,18 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// global is one process's fixed part of the global limit. A global 429 of any process stops all processes.
+// global is this process's part of the global limit, which does not change. A global 429 in one process stops all
+// processes.
 type global struct {
 	session *session
 	part    int
 	changed func()
 }
 
-// certain is how long a part is valid: longer than any request waits.
+// certain is how long a part is valid, which is longer than any request waits.
 const certain = 24 * time.Hour
 
-// Global implements shared.Session. All credentials share their holds, because the server has only one key for them.
+// Global implements shared.Session. A hold applies to all credentials, because the server has only one key for holds.
 func (s *session) Global(_ string, limit int, changed func()) shared.Global {
 	g := &global{session: s, changed: changed}
 	if limit > 0 {
@@ -53,7 +54,8 @@ func (g *global) Close() {
 	delete(g.session.globals, g)
 }
 
-// holdGlobal extends the hold of the global limit. It returns false if the hold already lasts at least as long.
+// holdGlobal extends the hold of the global limit. It returns false if the hold already lasts until the given time or
+// longer.
 func (s *session) holdGlobal(until time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,9 +66,9 @@ func (s *session) holdGlobal(until time.Duration) bool {
 	return true
 }
 
-// sawHold is holdGlobal for a hold on the server. It notifies the users of the global limit.
+// sawHold records a hold that the server has. If the hold was extended, sawHold notifies all users of the global limit.
 func (s *session) sawHold(until time.Duration) {
-	const rounding = 2 * time.Millisecond // each reply repeats the same hold, rounded
+	const rounding = 2 * time.Millisecond // each reply contains the rest of the hold, rounded
 	if !s.holdGlobal(until - rounding) {
 		return
 	}
@@ -84,7 +86,7 @@ func (s *session) sawHold(until time.Duration) {
 	}
 }
 
-// tellHold reports a hold to the server, and repeats the call until it succeeds or the hold is over.
+// tellHold reports a hold to the server. It repeats the call until the call succeeds or the hold has ended.
 func (s *session) tellHold(until time.Duration) {
 	for {
 		wait := until - s.now()
@@ -103,5 +105,5 @@ func (s *session) tellHold(until time.Duration) {
 	}
 }
 
-// ceilMillis rounds up to milliseconds.
+// ceilMillis returns a duration in milliseconds, rounded up.
 func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// long skips a long test if -short is set, as for the race detector.
+// long skips a long test if the flag -short is set, as it is for the race detector.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// manager starts a manager, and callers that send requests of the route.
+// manager starts a manager, and callers that send requests for the route of the tests.
 func (w *world) manager(callers int, options ...spectacles.Option) *buckets.RESTBucketManager {
 	store := spectacles.New(w.engine, options...)
 	m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithMaxRateLimit(time.Hour))
@@ -70,7 +70,7 @@ func TestManagersShareWithClientsOfSpectacles(t *testing.T) {
 	}
 }
 
-// Two routes with the same bucket hash must have separate counters, as in other clients.
+// Two routes with the same bucket hash must have separate counters, as they have in other clients.
 func TestManagersCountEachRouteApart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		m := w.manager(0, spectacles.WithRoute(spectacles.ByMethodAndPath))
@@ -112,7 +112,7 @@ func TestTryAcquireUsesTheCounterOfTheEngine(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond)
 		_, err = m.TryAcquire(compiled, "")
-		assert.NoError(t, err, "the first request of a new window")
+		assert.NoError(t, err, "a request must get a permit in a new window")
 	})
 }
 

@@ -73,7 +73,7 @@ func TestOutcomesAreReportedAfterAnOutage(t *testing.T) {
 	})
 }
 
-// A loss of state may cost at most one 429 for each request in flight.
+// A loss of state must cost at most one 429 for each request in flight.
 func TestLossOfStateCostsFew429s(t *testing.T) {
 	t.Parallel()
 	inWorldOf(t, discordsim.Config{Latency: usual, Seed: 5}, func(w *world) {
@@ -101,7 +101,7 @@ func TestClockThatIsSetBackStopsNoProcess(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		})
-		_, ok := p.within(2100 * time.Millisecond) // the process waits once more for as long as since its last call
+		_, ok := p.within(2100 * time.Millisecond) // the wait grows by the time since the last call
 		assert.True(t, ok)
 	})
 }

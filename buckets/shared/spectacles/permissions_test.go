@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// readmeRules returns the ACL rules of the README: for a bot with a prefix, and for a bot without.
+// readmeRules returns the ACL rules of the README: for a bot with a prefix, and for a bot without a prefix.
 func readmeRules(t *testing.T) (users [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("README.md")
@@ -33,7 +33,7 @@ func readmeRules(t *testing.T) (users [][]string) {
 	return users
 }
 
-// called matches the commands of scripts.
+// called matches the commands in the source of a script.
 var called = regexp.MustCompile(`redis\.p?call\('([a-z]+)'`)
 
 func TestReadmeNamesTheCommandsThatScriptsNeed(t *testing.T) {

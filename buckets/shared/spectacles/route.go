@@ -6,16 +6,17 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// ByPath names a route by its path, without the method. The id of a channel, guild or webhook at the beginning of the
-// path stays in the name. Other parameters become ":id", and the token of a webhook or interaction becomes ":token".
+// ByPath names a route by its path, without the method. The name contains the id of the channel, guild or webhook at
+// the beginning of the path. Other parameters are replaced by ":id", and the token of a webhook or an interaction by
+// ":token".
 //
 //	GET and POST /channels/1/messages      /channels/1/messages
 //	PATCH        /channels/1/messages/2    /channels/1/messages/:id
 //	DELETE       /channels/1/messages/2    DELETE/channels/1/messages/:id
 //	POST         /webhooks/3/token         /webhooks/3/:token
 //
-// All methods of a path share a counter, except for the deletion of a message. All tokens of a webhook share a counter,
-// too.
+// All methods of a path share a counter, except for the deletion of a message, which has a counter of its own. All
+// tokens of a webhook share a counter, too.
 func ByPath(key shared.Key) string {
 	method, path, ok := pathOf(key)
 	if !ok {
@@ -27,8 +28,8 @@ func ByPath(key shared.Key) string {
 	return path
 }
 
-// ByMethodAndPath names a route by its method and, after a space, its path as in ByPath: "POST /channels/1/messages".
-// Methods with separate limits then have separate counters.
+// ByMethodAndPath names a route by its method, a space, and the path as in ByPath: "POST /channels/1/messages". So
+// methods with separate limits have separate counters.
 func ByMethodAndPath(key shared.Key) string {
 	method, path, ok := pathOf(key)
 	if !ok {
@@ -37,17 +38,17 @@ func ByMethodAndPath(key shared.Key) string {
 	return method + " " + path
 }
 
-// unrouted names a bucket that several routes may use. No other client has a bucket with that name.
+// unrouted returns the name of a bucket that several routes may use. No other client uses such a name.
 func unrouted(key shared.Key) string { return "bucket:" + key.Hash + ":" + key.Major }
 
-// pathOf returns the method of a key's route, and its path. In the path, only ids that have separate counters are
-// filled in.
+// pathOf returns the method and the path of a key's route. In the path, only those ids are filled in that have separate
+// counters.
 func pathOf(key shared.Key) (method, path string, ok bool) {
 	method, template, ok := strings.Cut(key.Route, " ")
 	if !ok || !strings.HasPrefix(template, "/") {
 		return "", "", false
 	}
-	template, _, _ = strings.Cut(template, " ") // a variant of the route may follow
+	template, _, _ = strings.Cut(template, " ") // the name of a variant of the route may follow
 	segments := strings.Split(template[1:], "/")
 	for i, segment := range segments {
 		switch {
@@ -63,5 +64,5 @@ func pathOf(key shared.Key) (method, path string, ok bool) {
 	return method, "/" + strings.Join(segments, "/"), true
 }
 
-// splits reports whether ids after a path's first word have separate counters.
+// splits reports whether the ids after the first word of a path have separate counters.
 func splits(word string) bool { return word == "channels" || word == "guilds" || word == "webhooks" }

@@ -35,7 +35,7 @@ func TestNamesOfRoutes(t *testing.T) {
 		},
 		{"GET /users/@me", "-", "/users/@me", "GET /users/@me"},
 		{"GET /users/{user_id}", "", "/users/:id", "GET /users/:id"},
-		{"", "1", "bucket:h:1", "bucket:h:1"}, // several routes use it
+		{"", "1", "bucket:h:1", "bucket:h:1"}, // a bucket that several routes use
 		{"nonsense", "1", "bucket:h:1", "bucket:h:1"},
 	} {
 		key := shared.Key{Hash: "h", Major: c.major, Route: c.route}

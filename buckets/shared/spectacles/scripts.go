@@ -24,11 +24,11 @@ var (
 	holdScript   = &shared.Script{Name: "spectacles-hold", Source: holdLua}
 )
 
-// A reply that is not a result begins with one of these numbers.
+// If a script has not done its work, its reply begins with one of these numbers.
 const (
-	replyTooLate = -1 // the call arrived after its timeout
-	replyNotOurs = -2 // a key holds a foreign value; the number of the key and of the problem follow
+	replyTooLate = -1 // the call reached the server after its timeout
+	replyNotOurs = -2 // a key holds a foreign value; the numbers of the key and of the problem follow
 )
 
-// problems are the problems with a key that a script detects.
+// problems lists the problems with a key that a script detects, by number.
 var problems = []string{1: "has another type", 2: "holds a value that is not a number of requests"}

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// After a failed call no call is made for a pause that grows from firstPause to longestPause.
+	// After each failed call, the session pauses. The pause grows from firstPause to longestPause.
 	firstPause   = 100 * time.Millisecond
 	longestPause = time.Second
-	// closeTimeout bounds how long Close waits for the remaining reports.
+	// closeTimeout bounds how long Close waits until the remaining reports have been sent.
 	closeTimeout = time.Second
 )
 
@@ -49,12 +49,12 @@ type session struct {
 	globals map[*global]struct{}
 	heldTo  time.Duration // end of the hold of the global limit
 
-	// The server's clock showed engine (milliseconds since 1970) at our time engineAt, or shortly before.
+	// At our time engineAt, or shortly before it, the server's clock showed engine, in milliseconds since 1970.
 	engine   int64
 	engineAt time.Duration
 
-	since   time.Duration // end of the first of the failed calls in a row
-	pause   time.Duration // 0: the last call succeeded
+	since   time.Duration // end of the first failed call after the last success
+	pause   time.Duration // pause after the latest failed call; 0 if the last call succeeded
 	retryAt time.Duration
 }
 
@@ -71,7 +71,7 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 
 func (s *session) now() time.Duration { return s.clock.Since(s.origin) }
 
-// name returns a name that is unique among the requests of all processes.
+// name returns a name for a request. The name is unique among the requests of all processes.
 func (s *session) name() string { return s.id + ":" + strconv.FormatUint(s.names.Add(1), 10) }
 
 // spawn runs f in a goroutine that Close waits for. It does nothing and returns false once the session is closed.
@@ -91,8 +91,8 @@ func (s *session) over() bool {
 	return s.closed
 }
 
-// Credential implements shared.Session. No key contains the result, because Spectacles has one set of counters for a
-// prefix.
+// Credential implements shared.Session. No key contains the result, because Spectacles has only one set of counters for
+// each prefix.
 func (s *session) Credential(authorization string) string {
 	if authorization == "" {
 		return ""
@@ -125,7 +125,7 @@ func (s *session) Invalid() int { return 0 }
 // Others implements shared.Session.
 func (s *session) Others() int { return 0 }
 
-// Close implements shared.Session. It tries for a second to give unused permits back and to report outcomes.
+// Close implements shared.Session. For a second at most, it tries to give back unused permits and to report outcomes.
 func (s *session) Close() {
 	for _, b := range s.all() {
 		b.Close()
@@ -152,8 +152,8 @@ func (s *session) all() []*bucket {
 	return all
 }
 
-// call runs a script and returns the reply. The script's first argument is the time after which it must do nothing.
-// call records the server's time from the reply.
+// call runs a script and returns the reply. It records the server's time in the reply. The script's first argument is
+// the time after which the script must have no effect.
 func (s *session) call(script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	start := s.now()
 	ctx, cancel := context.WithTimeout(s.context, s.store.timeout)
@@ -187,8 +187,8 @@ func notOurs(reply []int64, keys []string) error {
 	return errors.New("spectacles: a key holds a foreign value")
 }
 
-// notAfter returns the server's time until which the caller of a call that starts now certainly waits, "0" if not
-// known.
+// notAfter returns, for a call that starts now, a time by the server's clock until which the caller certainly waits for
+// the reply. It returns "0" if the server's clock is not known.
 func (s *session) notAfter(start time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,8 @@ func (s *session) succeeded(now time.Duration, engine int64) {
 	s.pause, s.retryAt = 0, 0
 }
 
-// away returns how long the server has been unavailable, 0 if it is available, and the time of the next attempt.
+// away returns how long the server has been unavailable (d), 0 if it is available, and the time of the next attempt to
+// call it (next).
 func (s *session) away(now time.Duration) (d, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

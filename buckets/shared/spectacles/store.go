@@ -8,8 +8,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Store shares limits with Spectacles clients. Pass it to buckets.WithShared. It is safe for concurrent use, and
-// several managers can use it.
+// Store shares limits with Spectacles clients. Pass it to buckets.WithShared. Several managers can use the same Store.
+// It is safe for concurrent use.
 type Store struct {
 	runner    shared.Runner
 	prefix    string
@@ -28,13 +28,13 @@ var (
 type Option func(*Store)
 
 // WithPrefix sets a prefix for the names of all keys. The other clients must use the same prefix. By default there is
-// no prefix, as in the Spectacles specification. It must not be a token. On a cluster it must contain a hash tag, such
-// as "{my-bot}", because the keys of a route must be in one slot with the key of the global limit.
+// no prefix, as in the Spectacles specification. The prefix must not be a token. On a cluster it must contain a hash
+// tag, such as "{my-bot}", because the keys of a route and the key of the global limit must be in one slot.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
-// WithRoute sets the function that names a route in keys. The names must be exactly those that the other clients use.
-// The default is [ByPath]. The function must not block and must be safe for concurrent use. Buckets with the same name
-// share a counter.
+// WithRoute sets the function that returns the name of a route in keys. The names must be exactly those that the other
+// clients use. Buckets with the same name share a counter. The default is [ByPath]. The function must not block, and
+// must be safe for concurrent use.
 func WithRoute(name func(shared.Key) string) Option {
 	return func(s *Store) {
 		if name != nil {
@@ -43,22 +43,23 @@ func WithRoute(name func(shared.Key) string) Option {
 	}
 }
 
-// WithLease sets how long a request may take from its permit to its outcome. After that the request counts as
-// unanswered, and a counter without an expiry is deleted. The minimum is a second; the default is 30 s.
+// WithLease sets how long a request may take from its permit to its outcome. After that time the request counts as
+// unanswered, and a counter without an expiry is deleted. The minimum is a second, and the default is 30 s.
 func WithLease(d time.Duration) Option { return func(s *Store) { s.lease = max(d, time.Second) } }
 
-// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and
-// does nothing if it reaches the server later. The default is 500 ms.
+// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer fails. If it
+// reaches the server after that time, it has no effect. The default is 500 ms.
 func WithCallTimeout(d time.Duration) Option {
 	return func(s *Store) { s.timeout = max(d, time.Millisecond) }
 }
 
-// WithProcesses sets the number of processes that divide the global limit, including those of other clients: each
-// Ratelight process sends at most its part. Spectacles has no means to share the global limit. The minimum and default
-// is 1: then each process uses the whole limit, and the other processes notice an excess only by a global 429.
+// WithProcesses sets the number of processes that divide the global limit, including processes of other clients. It is
+// needed because Spectacles cannot share the global limit. Each Ratelight process then sends at most an equal part of
+// it. The minimum and the default are 1: each process uses the whole limit, and all processes together may exceed the
+// limit, which causes global 429s.
 func WithProcesses(n int) Option { return func(s *Store) { s.processes = max(n, 1) } }
 
-// New returns a store on the server of the runner. It does not call the server. Options that are nil are ignored.
+// New returns a store that uses the server of the runner. It does not call the server. It ignores options that are nil.
 func New(runner shared.Runner, options ...Option) *Store {
 	s := &Store{runner: runner, route: ByPath, lease: 30 * time.Second, timeout: 500 * time.Millisecond, processes: 1}
 	for _, option := range options {
@@ -72,7 +73,7 @@ func New(runner shared.Runner, options ...Option) *Store {
 // ByRoute implements shared.ByRoute. It returns true, because Spectacles counts every route separately.
 func (s *Store) ByRoute() bool { return true }
 
-// Join starts a session, see shared.Source.
+// Join starts a session. It implements shared.Source.
 func (s *Store) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return newSession(s, clock, origin)
 }

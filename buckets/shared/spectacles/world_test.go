@@ -31,12 +31,12 @@ import (
 //go:embed testdata/claim.lua
 var seedClaim string
 
-// key is the key of the route of all tests, route its name in the keys of Spectacles.
+// key is the shared.Key of the route that all tests use. route is the name of this route in the keys of Spectacles.
 var key = shared.Key{Hash: "h", Major: "1", Route: "POST /channels/{channel_id}/messages"}
 
 const route = "/channels/1/messages"
 
-// world is a simulated Discord and an engine in memory, in virtual time.
+// world consists of a simulated Discord and an engine in memory, in virtual time.
 type world struct {
 	t        *testing.T
 	discord  *discordsim.Server
@@ -48,13 +48,14 @@ type world struct {
 	managers []*buckets.RESTBucketManager
 }
 
-// inWorld runs a test in virtual time with a bucket of five a second.
+// inWorld runs a test in virtual time with a bucket of five requests a second.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Parallel()
 	inWorldOf(t, discordsim.Config{}, test)
 }
 
-// inWorldOf is inWorld with another configuration of Discord. Without a rule there is a bucket of five a second.
+// inWorldOf does the same as inWorld, with another configuration of Discord. If the configuration has no rules, there
+// is a bucket of five requests a second.
 func inWorldOf(t *testing.T, config discordsim.Config, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		config.Global = discordsim.Unlimited()
@@ -86,7 +87,7 @@ func eachWorld(t *testing.T, name string, test func(t *testing.T, w *world)) {
 	t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { test(t, w) }) })
 }
 
-// end ends all callers. It returns what Discord has seen.
+// end stops all callers. It returns what Discord has seen.
 func (w *world) end() discordsim.Report {
 	report := w.discord.Report()
 	w.cancel()
@@ -94,7 +95,7 @@ func (w *world) end() discordsim.Report {
 	return report
 }
 
-// set sets the value of a key of the route.
+// set sets the value of a key of the route, for example "limit".
 func (w *world) set(name, value string) {
 	require.NoError(w.t, w.engine.Redis.Set(route+":"+name, value))
 }
@@ -133,7 +134,7 @@ func (w *world) process(options ...spectacles.Option) *process {
 	return w.processOn(w.engine, options...)
 }
 
-// two returns two processes.
+// two returns two processes. The options are for the first one.
 func (w *world) two(options ...spectacles.Option) (p, other *process) {
 	return w.process(options...), w.process()
 }
@@ -241,7 +242,7 @@ func (p *process) mustAcquire() shared.Permit {
 	return permit
 }
 
-// opens expects that no permit is granted for a time, but one within the slack after it.
+// opens requires that no permit is granted for a time (after), and that one is granted within slack after that.
 func (p *process) opens(after, slack time.Duration, why string) {
 	p.world.t.Helper()
 	_, ok := p.within(after)
@@ -250,7 +251,7 @@ func (p *process) opens(after, slack time.Duration, why string) {
 	assert.True(p.world.t, ok, "no permit after %v: %s", after+slack, why)
 }
 
-// burst returns the permits that are granted at once, n at most.
+// burst returns the permits that are granted without a wait, n at most.
 func (p *process) burst(n int) (granted []shared.Permit) {
 	for range n {
 		permit, ok := p.within(time.Microsecond)
@@ -262,12 +263,12 @@ func (p *process) burst(n int) (granted []shared.Permit) {
 	return granted
 }
 
-// headers returns a response of a bucket of five.
+// headers returns a response of a bucket of five requests.
 func headers(remaining int, after time.Duration, stamp int64) ratelimits.Response {
 	return ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: after, Stamp: stamp}
 }
 
-// hold returns a 429.
+// hold returns a 429 of a class.
 func hold(class ratelimits.Class, wait time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 429, Class: class, RetryAfter: wait, HasRetryAfter: true}
 }
@@ -283,12 +284,12 @@ func (p *process) answer(permits []shared.Permit, after time.Duration, stamp int
 	synctest.Wait()
 }
 
-// learn sends one request, whose response names a window of five a second.
+// learn sends one request, whose response names a window of five requests in a second.
 func (p *process) learn() {
 	p.answer([]shared.Permit{p.mustAcquire()}, time.Second, stamp(time.Second))
 }
 
-// learned is learn, and waits until that window has ended.
+// learned does what learn does, and then waits until that window has ended.
 func (p *process) learned() {
 	p.learn()
 	time.Sleep(1100 * time.Millisecond)
@@ -365,7 +366,7 @@ func (s *seed) report(r ratelimits.Response) {
 	}
 }
 
-// burst claims until it would have to wait, n times at most. It returns the number of claims.
+// burst claims permits until the client would have to wait, n at most. It returns the number of permits.
 func (s *seed) burst(n int) (granted int) {
 	for granted < n && s.tryClaim() == 0 {
 		granted++
@@ -397,7 +398,7 @@ func (s *seed) callers(n int) {
 	}
 }
 
-// spread draws the latency of each direction between two bounds.
+// spread returns a latency that is drawn between two bounds, separately for each direction.
 func spread(from, to time.Duration) discordsim.Latency {
 	return discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 		draw := func() time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }

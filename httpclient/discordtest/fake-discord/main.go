@@ -1,6 +1,6 @@
-// Command fake-discord serves the fake Discord of package discordtest, with limits measured at the real Discord, for
-// programs in any language that take a base URL. It prints that URL. When it is stopped (Ctrl-C), it prints the
-// requests that it refused. It keeps all requests in memory until then.
+// Command fake-discord runs the fake Discord of package discordtest, with limits measured at the real Discord. It is
+// for programs in any language that take a base URL. It prints this URL. When it is stopped (Ctrl-C), it prints the
+// requests that it has refused. Until then it keeps all requests in memory.
 //
 //	go run ./httpclient/discordtest/fake-discord
 package main
@@ -30,8 +30,8 @@ func main() {
 func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fake-discord", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	listen := flags.String("listen", "127.0.0.1:8090", "`address` to listen on; other machines cannot reach the default")
-	latency := flags.Duration("latency", 100*time.Millisecond, "round-trip time that is added to each request")
+	listen := flags.String("listen", "127.0.0.1:8090", "`address` to listen on; only this machine can reach the default")
+	latency := flags.Duration("latency", 100*time.Millisecond, "round-trip time to add to each request")
 	punctual := flags.Bool("punctual", false, "let all buckets open at the times that their headers name")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):

@@ -1,4 +1,4 @@
-// Package drain counts requests, so that a shutdown can wait until all have ended.
+// Package drain counts requests, so that a shutdown can wait until all requests have ended.
 package drain
 
 import (
@@ -12,19 +12,21 @@ import (
 // ErrShuttingDown is the error for requests during a shutdown.
 var ErrShuttingDown = fmt.Errorf("shutting down, no new requests: %w", buckets.ErrClosed)
 
-// Drain counts the requests that have entered and not left. Get one from New. It is safe for concurrent use.
+// Drain counts the requests inside: those that have called Enter, but not yet Leave. Get one from New. It is safe for
+// concurrent use.
 type Drain struct {
 	mu     sync.Mutex
 	inside int
 	shut   bool
 	cut    bool          // Closing was called while requests were inside
-	empty  chan struct{} // closed once shut is true and inside is 0; both then stay so
+	empty  chan struct{} // closed when shut is true and inside is 0, which does not change any more
 }
 
 // New returns a Drain that is open.
 func New() *Drain { return &Drain{empty: make(chan struct{})} }
 
-// Enter counts a request and returns true, or returns false during a shutdown. After true, call Leave.
+// Enter counts a request and returns true; call Leave when the request ends. After the start of a shutdown, Enter only
+// returns false.
 func (d *Drain) Enter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +44,7 @@ func (d *Drain) IsShut() bool {
 	return d.shut
 }
 
-// Leave ends a request that Enter has counted.
+// Leave must be called when a request that Enter has counted ends.
 func (d *Drain) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,8 +54,8 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Closing records whether requests are inside. If there are any, Wait returns an error. Call Closing before you cut off
-// these requests.
+// Closing records whether requests are inside. If so, Wait will return an error. Call Closing before you cut off these
+// requests.
 func (d *Drain) Closing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,8 +73,8 @@ func (d *Drain) shutDown() {
 }
 
 // Wait makes Enter return false from now on, and waits until no request is inside. If the context ends before that, it
-// returns the context's error. If the channel closed is closed before that, or Closing was called while requests were
-// inside, it returns buckets.ErrClosed.
+// returns the context's error. If the parameter closed is closed before that, or if Closing was called while requests
+// were inside, it returns buckets.ErrClosed.
 func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	if ctx == nil {
 		return buckets.ErrNoContext

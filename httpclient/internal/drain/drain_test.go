@@ -3,17 +3,19 @@ package drain_test
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/internal/drain"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// If only requests that Enter rejects or that have already left meet Closing, Wait must not report that it cut off
-// requests.
+// If no request is inside when Closing is called, Wait must not report that requests were cut off, even if Enter
+// rejects requests at the same time.
 func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	for range 300 {
@@ -37,4 +39,18 @@ func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
 		require.NoError(t, <-over)
 		refused.Wait()
 	}
+}
+
+// A request leaves because Closing cut it off. Wait must report that.
+func TestWhoIsInsideIsCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, over := drain.New(), make(chan error)
+		require.True(t, d.Enter())
+		go func() { over <- d.Wait(t.Context(), nil) }()
+		synctest.Wait()
+		d.Closing()
+		d.Leave()
+		require.ErrorIs(t, <-over, buckets.ErrClosed)
+	})
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Encoding is the encoding of a body. net/http decodes gzip only if net/http itself has asked for it. A request that
-// sets Accept-Encoding, as libraries behind a proxy do, gets an encoded body, which only the callers of this package
-// decode.
+// Encoding is the content encoding of a body. net/http decodes gzip only if net/http itself has added Accept-Encoding
+// to the request. If the request already has an Accept-Encoding, as requests through a proxy do, the body stays
+// encoded. This package decodes it.
 type Encoding string
 
 const (
@@ -34,18 +34,19 @@ func EncodingOf(header http.Header) (e Encoding, known bool) {
 	return "", false
 }
 
-// Decoded decodes a body, or the beginning of one. Of an encoded body it returns up to most bytes after decoding, of an
-// unencoded body all bytes, and nil if the encoding is not supported.
-func Decoded(header http.Header, body []byte, most int64) []byte {
+// Decoded decodes a body, or the beginning of one. It returns at most limit decoded bytes. If the body is not encoded,
+// it returns the body. If the encoding is not supported, it returns nil.
+func Decoded(header http.Header, body []byte, limit int64) []byte {
 	e, known := EncodingOf(header)
 	if !known {
 		return nil
 	}
-	return e.Decode(body, most)
+	return e.Decode(body, limit)
 }
 
-// Decode decodes a body, or the beginning of one. Of an encoded body it returns up to most bytes after decoding.
-func (e Encoding) Decode(body []byte, most int64) []byte {
+// Decode decodes a body, or the beginning of one. It returns at most limit decoded bytes. If the body is not encoded,
+// it returns the body.
+func (e Encoding) Decode(body []byte, limit int64) []byte {
 	var reader io.Reader
 	var err error
 	switch e {
@@ -61,6 +62,6 @@ func (e Encoding) Decode(body []byte, most int64) []byte {
 	if err != nil {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(reader, most)) // the body may be cut off, so ignore the error
+	text, _ := io.ReadAll(io.LimitReader(reader, limit)) // ignore the error, because the body may be incomplete
 	return text
 }

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// IsHeaderName reports whether a text can be the name of a header, or a method, which has the same syntax.
+// IsHeaderName reports whether a text can be the name of a header. Methods have the same syntax.
 func IsHeaderName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := 'a' <= r|0x20 && r|0x20 <= 'z' && r < utf8.RuneSelf
@@ -35,8 +35,8 @@ func IsHeaderValue(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// HeaderValue returns the first value of a header, even if its name is not in the canonical form, because net/http
-// sends such a header, too.
+// HeaderValue returns the first value of the header with this name, or "" if there is none. The name in the header need
+// not be in the canonical form, because net/http sends headers in any form.
 func HeaderValue(header http.Header, canonical string) string {
 	values := header[canonical]
 	if len(values) == 0 {
@@ -53,7 +53,7 @@ func HeaderValue(header http.Header, canonical string) string {
 	return values[0]
 }
 
-// IsJSON reports whether a content type is JSON, or is empty, so that the content may be JSON.
+// IsJSON reports whether content of this type is or may be JSON. It may be JSON if the type is empty.
 func IsJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -75,8 +75,8 @@ func Number(raw json.RawMessage) (float64, bool) {
 	return n, true
 }
 
-// Path returns the path that net/http sends, see url.URL.RequestURI. If net/http also sends the host there, the result
-// contains it.
+// Path returns the path that net/http sends, see url.URL.RequestURI. If net/http sends a whole URL instead of a path,
+// Path returns that URL.
 func Path(u *url.URL) string {
 	path := u.Opaque
 	if path == "" {

@@ -1,4 +1,4 @@
-// Package redact removes secrets from errors: tokens and credentials, also those in URLs.
+// Package redact removes secrets from errors and texts: tokens and credentials, also those in URLs.
 package redact
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Error returns an error with the same meaning as err, without the given secrets and without the secrets of URLs. If
-// err is nil or contains no secrets, Error returns err itself.
+// Error returns an error like err, but without the given secrets and without the secrets of URLs. If err is nil or
+// contains no secrets, Error returns err itself.
 func Error(err error, secrets ...string) error {
 	if err == nil {
 		return nil
@@ -38,12 +38,12 @@ func Text(text string, secrets ...string) string {
 }
 
 const (
-	// Secrets with fewer bytes are not replaced, because they could be parts of ordinary words.
+	// Secrets with fewer bytes than shortestSecret are not replaced, because they could be parts of ordinary words.
 	shortestSecret = 8
-	// A segment of a path with more bytes is no id and may be a token.
+	// A segment of a path with more bytes than longestID is no id, and may be a token.
 	longestID = 20
-	// A segment of at least this length may be a token or the secret of a proxy, unless it is an id or a word of
-	// Discord's paths.
+	// A segment with at least shortestToken bytes may be a token or the secret of a proxy, unless it is an id or a word
+	// of Discord's paths.
 	shortestToken = 16
 
 	// hidden replaces secrets.
@@ -66,7 +66,7 @@ func (r *redactor) know(secrets []string) {
 	slices.SortStableFunc(r.known, func(a, b known) int { return len(b.secret) - len(a.secret) })
 }
 
-// learn adds the URLs in an error's tree, and their secrets, to the known secrets.
+// learn finds the URLs in the tree of an error, and adds them and their secrets to the known secrets.
 func (r *redactor) learn(err error) {
 	if e, ok := err.(*url.Error); ok {
 		if shown := showURL(e.URL); shown != e.URL {
@@ -126,8 +126,8 @@ func unwrap(err error) []error {
 var (
 	// anyURL matches http and https URLs in a text.
 	anyURL = regexp.MustCompile(`(?i)\bhttps?://[^\s"'<>]*[^\s"'<>.,:;)]`)
-	// anyToken matches paths of webhooks and interactions in a text. A route template has a brace in the place of the
-	// token, and does not match.
+	// anyToken matches paths of webhooks and interactions in a text. It does not match route templates, which have a brace
+	// in the place of the token.
 	anyToken = regexp.MustCompile(`(?i)(/(?:webhooks|interactions)/[^/\s"'?#]+/)[^/\s"'?#{:,;)]+`)
 )
 
@@ -145,8 +145,8 @@ func (r *redactor) replace(text string) string {
 	return text
 }
 
-// redactedError replaces an error whose text contains a secret. It wraps the same errors, without secrets. The original
-// is in a function, so that no formatting verb of fmt shows it.
+// redactedError replaces an error whose text contains a secret. It wraps the same errors as the original, but without
+// secrets. The original is in a function, so that no formatting verb of fmt shows it.
 type redactedError struct {
 	text     string
 	inner    []error
@@ -157,8 +157,8 @@ func (e *redactedError) Error() string        { return e.text }
 func (e *redactedError) Unwrap() []error      { return e.inner }
 func (e *redactedError) Is(target error) bool { return errors.Is(e.original(), target) }
 
-// As sets target to the original error if its type fits, or calls the original's As. errors.As finds wrapped errors by
-// Unwrap, without secrets.
+// As sets target to the original if the original's type fits. Otherwise it calls As of the original. For wrapped
+// errors, errors.As calls Unwrap, and so finds those without secrets.
 func (e *redactedError) As(target any) bool {
 	original := e.original()
 	if place := reflect.ValueOf(target).Elem(); reflect.TypeOf(original).AssignableTo(place.Type()) {
@@ -169,10 +169,10 @@ func (e *redactedError) As(target any) bool {
 	return ok && as.As(target)
 }
 
-// redactedTimeout is a redactedError with the original's Timeout method, which net/url looks for.
+// redactedTimeout is a redactedError with the method Timeout of the original, because url.Error calls that method.
 type redactedTimeout struct{ *redactedError }
 
-// Timeout returns the original's Timeout.
+// Timeout returns the result of the original's Timeout.
 func (e redactedTimeout) Timeout() bool {
 	return e.original().(interface{ Timeout() bool }).Timeout()
 }
@@ -204,7 +204,7 @@ func showURL(raw string) string {
 	return raw[:start] + authority[strings.LastIndexByte(authority, '@')+1:] + showPath(path) + tail
 }
 
-// showPath returns a path with hidden instead of segments that are or may be tokens.
+// showPath returns a path in which hidden replaces the segments that are or may be tokens.
 func showPath(path string) string {
 	segments := strings.Split(path, "/")
 	for i := range tokensIn(segments) {
@@ -216,13 +216,13 @@ func showPath(path string) string {
 // tokensIn yields the indexes of segments of a path that are or may be tokens.
 func tokensIn(segments []string) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		var before [2]string // the previous two segments, empty ones left out
+		var before [2]string // the previous two segments that are not empty
 		for i, segment := range segments {
 			if segment == "" {
 				continue
 			}
 			owner := strings.EqualFold(before[0], "webhooks") || strings.EqualFold(before[0], "interactions")
-			first := before[1] == "" // proxies have secrets in the first segment, but Discord has no ids there
+			first := before[1] == "" // Discord has no ids in the first segment, but proxies may have a secret there
 			if (owner || mayBeToken(segment, first)) && !yield(i) {
 				return
 			}
@@ -242,7 +242,7 @@ func mayBeToken(segment string, first bool) bool {
 	return !isID && !words()[segment]
 }
 
-// words returns the words in paths of Discord's API that are long enough to be mistaken for tokens.
+// words returns those words in paths of Discord's API that are long enough to be mistaken for tokens.
 var words = sync.OnceValue(func() map[string]bool {
 	words := make(map[string]bool)
 	for route := range routes.All() {
@@ -263,8 +263,9 @@ func plainText(text string) string {
 	return text
 }
 
-// Secrets returns the texts that no error about a request may contain: credentials, and from the request's URL the
-// user, the password, the query and its long values, and the segments of the path that may be tokens.
+// Secrets returns the texts that no error about a request may contain. These are the tokens in authorizations, and the
+// following parts of the URL: the user, the password, the query, its long values, and the segments of the path that are
+// or may be tokens.
 func Secrets(u *url.URL, authorizations ...string) []string {
 	var secrets []string
 	for _, authorization := range authorizations {

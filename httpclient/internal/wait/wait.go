@@ -1,4 +1,5 @@
-// Package wait implements waits outside of limiters, after a response that says when to retry.
+// Package wait implements those waits that are not part of a limiter: after a response that says when to retry, and
+// between attempts.
 package wait
 
 import (
@@ -26,8 +27,8 @@ func Check(ctx context.Context, route routes.CompiledRoute, wait, longest time.D
 	return nil
 }
 
-// For waits for d, or until early is closed. It returns an error if the request's context, or life, the context of the
-// transport, ends before that.
+// For waits for d, or until early is closed. It returns an error if one of two contexts ends before that: ctx, the
+// context of the request, or life, the context of the transport.
 func For(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
 	select {
 	case <-time.After(d):

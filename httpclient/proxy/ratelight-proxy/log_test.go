@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -132,6 +133,17 @@ func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
 		assert.Contains(t, lines[0], " status=200 reason=\"\" attempts=1 waited=")
 		assert.Contains(t, lines[4], ` route="" major="" status=400 reason=bad-request attempts=0 `)
 	}
+}
+
+func TestATimeoutOfTheUpstreamIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	j := newJournal(slog.New(slog.NewTextHandler(&log, nil)), false)
+	j.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Ratelight-Proxy", "timeout")
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	j.end()
+	assert.Contains(t, log.String(), "msg=stopped served=0 refused=0 failed=1 lost=0")
 }
 
 // A handler must be able to flush a response through the writer that the access log wraps.

@@ -386,11 +386,10 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	}()
 	<-arrived
 	r.stop()
-	for { // the admin listener stays open while requests are served
-		if status, _ := get(t, r.admin+"/ready"); status == 503 {
-			break
-		}
-	}
+	assert.Eventually(t, func() bool { // the admin listener stays open while requests are served
+		status, _ := get(t, r.admin+"/ready")
+		return status == 503
+	}, 10*time.Second, time.Millisecond)
 	close(goOn)
 	assert.Equal(t, 200, <-done)
 	assert.Equal(t, 0, <-r.status)

@@ -14,7 +14,7 @@ const (
 	codeOldMessages = 30046
 )
 
-// hide adds to a rule the limits that no header shows, by the name of the rule's route.
+// hide adds to a rule the limits that no header shows. name is the name of the route or of its family.
 func (o *Options) hide(name string, rule *discordsim.Rule) {
 	switch name {
 	case "channel-edit":
@@ -30,8 +30,8 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	case "POST /guilds/{guild_id}/prune": // measured
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, 15*time.Minute), Code: codePrune}
 	case "POST /channels/{channel_id}/webhooks":
-		// Measured: some 50 in a row, then one at a time. How fast places become free, and that each channel has its
-		// own limit, is assumed.
+		// Measured: some 50 requests in a row are accepted, then one at a time. It is assumed how fast places become free,
+		// and that each channel has its own limit.
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Leaky(50, time.Hour)}
 	case webhookToken:
 		if rule.Method == "POST" {
@@ -40,15 +40,15 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	}
 }
 
-// webhookMessages returns the limit of a channel for all its webhooks together: 30 a minute, as many have reported. It
-// was measured that 30 messages at once are accepted.
+// webhookMessages returns the limit of a channel for all its webhooks together: 30 messages a minute, as many client
+// authors have reported. It was measured that 30 messages at once are accepted.
 func (o *Options) webhookMessages() *discordsim.SharedLimit {
 	channelOf := func(call discordsim.Call) string {
 		id, _, _ := strings.Cut(call.Major, ":")
 		if channel := o.Channels[id]; channel != "" {
 			return channel
 		}
-		return call.Major // with the token: the interactions of one application belong to many channels
+		return call.Major // includes the token, because the interactions of one application belong to many channels
 	}
 	return &discordsim.SharedLimit{Name: "webhook messages", Quota: discordsim.Fixed(30, time.Minute), Key: channelOf}
 }

@@ -10,7 +10,7 @@ import (
 //go:embed routes.txt
 var table string
 
-// route is a line of the table.
+// route is one line of routes.txt.
 type route struct {
 	method, path string
 	kind         string
@@ -38,8 +38,8 @@ func (r *route) name() string {
 	return r.method + " " + r.path
 }
 
-// rule returns the simulator's rule for the route, without hidden limits. If the numbers of the route's limit are not
-// known, the rule has the typical limit of its kind.
+// rule returns the simulator's rule for the route, without the limits that hide adds. If the numbers of the route's
+// limit are not known, the rule has the typical limit of its kind.
 func (r *route) rule() discordsim.Rule {
 	quota, ok := numbers[r.name()]
 	if !ok {
@@ -52,6 +52,6 @@ func (r *route) rule() discordsim.Rule {
 	return rule
 }
 
-// pattern returns a path template for the simulator, which recognizes a variable segment by its form. The name of a
-// file does not have that form.
+// pattern returns a path template for the simulator. The simulator recognizes variable segments by their form, but a
+// file name has no such form, so "*" stands for it.
 func pattern(path string) string { return strings.ReplaceAll(path, "{upload_filename}", "*") }

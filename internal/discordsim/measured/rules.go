@@ -7,16 +7,17 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Options are the differences between simulations.
+// Options has what may differ between simulations.
 type Options struct {
-	// Punctual: all buckets open when announced. Otherwise some open late, as measured.
+	// Punctual says that all buckets open when announced. Otherwise some buckets open late, as measured.
 	Punctual bool
-	// Channels maps the ids of webhooks to their channels. Each webhook that is not listed has a channel of its own.
+	// Channels maps the ids of webhooks to the ids of their channels. A webhook that is not listed has a channel of its
+	// own.
 	Channels map[string]string
 }
 
-// Rules returns the rules of all routes. Use them with the global limit of 50 per second, which limits the routes that
-// have no limit of their own.
+// Rules returns the rules of all routes. Use them with the default global limit of 50 requests per second, which also
+// limits the routes without a limit of their own.
 func Rules(options Options) []discordsim.Rule {
 	var rules []discordsim.Rule
 	for _, r := range readTable() {
@@ -30,7 +31,7 @@ func Rules(options Options) []discordsim.Rule {
 	return append(rules, options.unmeasured()...)
 }
 
-// unmeasured returns the rules of the routes that the table does not have.
+// unmeasured returns the rules of the routes that are not in routes.txt.
 func (o *Options) unmeasured() []discordsim.Rule {
 	webhook := discordsim.Rule{
 		Path: "/webhooks/{id}/{token}/**", Hash: hash(webhookToken), Quota: numbers[webhookToken],
@@ -41,7 +42,7 @@ func (o *Options) unmeasured() []discordsim.Rule {
 	slack.Shared, github.Shared = o.webhookMessages(), o.webhookMessages()
 	return []discordsim.Rule{
 		slack, github, webhook,
-		// Responses to interactions have no limit, by Discord's documentation.
+		// According to Discord's documentation, responses to interactions have no limit.
 		{Method: http.MethodPost, Path: "/interactions/{id}/{token}/callback", Quota: discordsim.Unlimited()},
 		{Path: "/**", Quota: discordsim.Fixed(5, time.Second)}, // of the usual size
 	}

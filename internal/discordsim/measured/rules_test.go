@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example returns a path that fits a template.
+// example returns a path that matches a template.
 func example(template string) string {
 	segments := strings.Split(template, "/")
 	for i, segment := range segments {
@@ -30,7 +30,7 @@ func example(template string) string {
 	return strings.Join(segments, "/")
 }
 
-// No earlier rule may match the requests of a measured route.
+// The first rule that matches the requests of a measured route must be that route's rule.
 func TestEachRouteHasItsRule(t *testing.T) {
 	t.Parallel()
 	routes, rules := readTable(), Rules(Options{})
@@ -50,7 +50,7 @@ func TestEachRouteHasItsRule(t *testing.T) {
 	}
 }
 
-// Every route that the code names must be in the table.
+// Every route or family that numbers.go names must be in routes.txt.
 func TestNumbersAreOfMeasuredRoutes(t *testing.T) {
 	t.Parallel()
 	names := make(map[string]bool)
@@ -70,7 +70,7 @@ func TestNumbersAreOfMeasuredRoutes(t *testing.T) {
 	assert.Equal(t, 8, hidden)
 }
 
-// A simulated server must accept the rules, and must accept requests that are sent at long intervals.
+// A simulated server must accept the rules, and it must accept one request to each route.
 func TestOneRequestToEachRoute(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.October, 1, 0, 0, 0, 0, time.UTC)

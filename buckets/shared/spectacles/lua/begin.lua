@@ -1,6 +1,6 @@
--- The first part of the other scripts.
--- Keys: remaining requests, limit, global limit, our state of the route, our requests in flight. Spectacles clients use
--- the first three as ever. The first argument is when the caller gives up, by this clock in milliseconds; 0: not known.
+-- The first part of claim.lua and report.lua. Keys: remaining requests, limit, global limit, our state of the route,
+-- our requests in flight. Spectacles clients use only the first three. The first argument is the time after which the
+-- script must have no effect, by the server's clock in milliseconds, 0 if that is not known.
 local DAY = 86400000
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -11,7 +11,8 @@ for i, kind in ipairs({'string', 'string', 'any', 'hash', 'zset'}) do
 	if kind ~= 'any' and found ~= 'none' and found ~= kind then return {-2, now, i, 1} end
 end
 
--- whole returns the number in a text, false for all but the whole numbers that Spectacles and we write.
+-- whole returns the number in a text. It returns false (or nil) for everything except the whole numbers that Spectacles
+-- clients and we write.
 local function whole(text) return text and #text < 12 and string.match(text, '^%-?%d+$') and tonumber(text) end
 
 local rem = redis.call('get', KEYS[1])
@@ -22,14 +23,14 @@ if limit and (not whole(limit) or whole(limit) < 1) then return {-2, now, 2, 2} 
 limit = limit and whole(limit)
 local ttl = rem and redis.call('pttl', KEYS[1]) or -2
 
--- gen   number of the window; each new window adds 1
--- fin   end of the window, 0 if not known; ours = 1 if one of our responses named it
--- dl    when a used-up counter without an end is given up
--- seen  remaining requests at our last call: they grow only in a new window
+-- gen   number of the window; each new window increases it by 1
+-- fin   end of the window, 0 if not known; ours = 1 if one of our responses named this end
+-- dl    when a used-up counter is deleted if the end of its window is not known
+-- seen  remaining requests at our last call; if there are more now, a new window has begun
 -- hold  end of a hold after a 429
 -- per   length of a window, according to responses
--- st    end, by Discord's clock, of the last window that a response named, 0 if none; prov = 1 if it is not this one
--- full  remaining requests when we opened the window, -1 if another client did; unk = 1 if no limit was known
+-- st    end, by Discord's clock, of the last window that a response named, 0 if none; prov = 1 if that is not this one
+-- full  remaining requests when we opened the window, -1 if another client did; unk = 1 if we knew no limit then
 -- at    time of our last call
 local FIELDS = {'gen', 'fin', 'ours', 'dl', 'seen', 'hold', 'per', 'st', 'prov', 'full', 'unk', 'at'}
 local x = {}
@@ -45,7 +46,7 @@ local function expire(ms)
 	redis.call('pexpire', KEYS[1], ttl)
 end
 
--- text formats a whole number: Lua would write large numbers with an exponent.
+-- text formats a whole number. Without it, Lua would write large numbers with an exponent.
 local function text(n) return string.format('%.0f', n) end
 
 local function put(value, ms)
@@ -63,7 +64,7 @@ local function endsAt(t)
 	expire(t - now)
 end
 
--- The clock went back, as it may when a replica takes over: move all expected times back by as much.
+-- The clock has gone back, perhaps because a replica took over. Move all expected times back by the same amount.
 if x.at > now + 1000 then
 	local back = x.at - now
 	for _, field in ipairs({'fin', 'dl', 'hold'}) do x[field] = math.max(0, x[field] - back) end
@@ -81,19 +82,19 @@ local function open(value, full, ms)
 end
 
 if rem and ((x.fin > 0 and now > x.fin) or (x.at > 0 and rem > x.seen)) then
-	-- Another client opened a window. Our requests in flight may count in it.
+	-- Another client has opened a window. Our requests in flight may count in this window.
 	x.gen, x.prov, x.dl, x.fin, x.ours, x.full, x.unk = x.gen + 1, 1, 0, 0, 0, -1, 0
 	lower(rem - flying)
 elseif not rem then
 	local known = math.max(x.ours == 1 and x.fin or 0, x.hold)
-	if known > now then put(0, known - now) end -- lost during the window: evicted, or another client let it expire
+	if known > now then put(0, known - now) end -- evicted in the window, or another client has set a wrong expiry
 end
 if rem and ttl > 0 then
 	if x.ours == 0 then x.fin = now + ttl
-	elseif x.fin > now and now + ttl > x.fin + 1 then expire(x.fin - now) end -- another client set a later end
+	elseif x.fin > now and now + ttl > x.fin + 1 then expire(x.fin - now) end -- another client has set a later end
 end
 
--- finish stores the state. All of our keys expire a day after their last use, and so does the limit.
+-- finish stores the state. Our keys and the limit expire a day after their last use.
 local function finish()
 	x.seen, x.at = rem or -1, now
 	local fields = {}

@@ -1,7 +1,7 @@
--- Arguments: lease, number of permits wanted, names. A name that was granted by a call whose reply was lost is granted
--- again.
--- Reply: wait, now, gen, limit (0: unknown), remaining requests, time to the end of the window (0: unknown), period,
--- rest of the global limit, then for each name 1 if it is granted.
+-- Claims permits for requests. Arguments after the first: lease, number of permits wanted, names of requests. If a name
+-- already has a permit, from a call whose reply was lost, it gets the permit again. Reply: wait until the next claim,
+-- now, gen, limit (0: unknown), remaining requests, time to the end of the window (0: unknown), period, remaining time
+-- of a global hold, then for each name 1 if it has a permit, otherwise 0.
 local lease, wanted = tonumber(ARGV[2]), tonumber(ARGV[3])
 local granted, count, wait = {}, 0, 0
 
@@ -22,7 +22,7 @@ end
 
 local lock = redis.call('pttl', KEYS[3])
 if rem and rem <= 0 and ttl == -1 and x.dl > 0 and now >= x.dl and flying == 0 then
-	rem, x.dl = false, 0 -- the clients that used it up have not returned
+	rem, x.dl = false, 0 -- the clients that used up the counter have not reported an end of the window
 end
 
 if count >= wanted then
@@ -30,7 +30,7 @@ if count >= wanted then
 elseif lock >= 0 then
 	wait = math.max(1, lock)
 elseif ttl == 0 then
-	wait = 1 -- in its last millisecond the counter still exists, but seems to have no expiry
+	wait = 1 -- the counter is in its last millisecond, in which it still exists
 else
 	if not rem then
 		local value = (limit or 1) - flying
@@ -48,8 +48,8 @@ else
 	end
 	if rem and rem < before then redis.call('decrby', KEYS[1], text(before - rem)) end
 	if count < wanted then
-		-- The requests in flight will show when the window ends, or may use up the next one. So look again well before
-		-- the end of a period: soon if its length is not known, and less often the longer the wait takes.
+		-- The responses to the requests in flight will show when the window ends. So claim again well before a period has
+		-- passed. If the length of the period is not known, claim again soon at first, and less often the longer it takes.
 		if rem and ttl == -1 and x.dl == 0 then x.dl = now + lease end
 		if rem and ttl > 0 then wait = ttl + 1
 		elseif rem and limit and x.per > 0 then wait = math.min(250, math.max(10, x.per / 8))

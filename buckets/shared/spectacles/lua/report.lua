@@ -1,6 +1,6 @@
--- Arguments: lease, then seven for each report: name, kind, gen in which it was granted (-1: it was not), limit,
--- remaining requests, wait, stamp.
--- Reply: 0, now, remaining requests (-1: no window is open), time to its end (0: unknown).
+-- Reports events. Arguments after the first: lease, then seven for each report: name of the request, kind, gen of the
+-- window in which the request got its permit (-1: it got none), limit, remaining requests, wait, stamp. Reply: 0, now,
+-- remaining requests (-1: no window is open), time to the end of the window (0: unknown).
 local LIMITED, REFUSED, GLOBAL, NOTHING, UNSENT, ADOPT, HOLD = 1, 2, 3, 4, 5, 6, 7
 local lease = tonumber(ARGV[2])
 
@@ -9,14 +9,14 @@ local function forget()
 	rem, ttl, x.fin, x.ours, x.dl, x.full = false, -2, 0, 0, 0, -1
 end
 
--- held returns t, but at least the end of the hold.
+-- held returns the later one of t and the end of the hold.
 local function held(t) return math.max(t, x.hold) end
 
--- named returns the end of this window that a response has named, 0 if none has.
+-- named returns the end of this window if a response has named it, otherwise 0.
 local function named() return x.ours == 1 and x.fin or 0 end
 
--- firstWord records the first response that names this window. If it names the last window, we opened this one too
--- early, and it ends with that one.
+-- firstWord records the first response that names this window. If the response names the previous window, we opened
+-- this window too early, and both end at the same time.
 local function firstWord(remaining, wait, stamp)
 	if x.unk == 1 then
 		local value = math.min(remaining, limit - 1) - flying
@@ -29,21 +29,22 @@ local function firstWord(remaining, wait, stamp)
 	x.per = math.max(wait, x.per * 0.8)
 end
 
-local JITTER = 5 -- milliseconds between two responses' ends of the same window, by Discord's clock
+local JITTER = 5 -- ms by which the end of one window may differ between two responses, by Discord's clock
 
 local function limited(name, gen, charged, remaining, wait, stamp)
 	local tolerance = math.max(JITTER, x.per / 4)
-	-- later is how much later its window ends than the last one that a response named, by Discord's clock if possible.
+	-- later is the time between the end of the last window that a response named and the end of this response's window,
+	-- by Discord's clock if possible.
 	local known = stamp > 0 and x.st > 0
 	local later = known and stamp - x.st or now + wait - x.fin
 	if not rem then
-		if known and later <= JITTER then return end -- it names a window that has ended
+		if known and later <= JITTER then return end -- the response names a window that has ended
 		open(math.min(remaining, limit - 1) - flying, -1, wait)
 		firstWord(remaining, wait, stamp)
 	elseif x.prov == 1 and gen == x.gen then
 		firstWord(remaining, wait, stamp)
 	elseif charged and (later > tolerance or x.prov == 1 and (later > JITTER or not known)) then
-		-- It counts, or may count, in a later window, so it stays charged until that has ended.
+		-- The request counts, or may count, in a later window, so it stays charged until that window has ended.
 		redis.call('zadd', KEYS[5], text(now + wait), name)
 		flying = flying + 1
 	elseif x.prov == 0 and (known and later >= -tolerance or not known and gen == x.gen) then
@@ -63,7 +64,7 @@ for i = 3, #ARGV, 7 do
 	local wait, stamp = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
 	local charged = kind ~= ADOPT and redis.call('zrem', KEYS[5], name) == 1
 	if charged then flying = flying - 1 end
-	if gen < 0 then gen = x.gen end -- it was sent without a permit
+	if gen < 0 then gen = x.gen end -- the request was sent without a permit
 	if quota > 0 then
 		limit = quota
 		redis.call('set', KEYS[2], text(quota), 'px', DAY)
@@ -93,7 +94,7 @@ for i = 3, #ARGV, 7 do
 	end
 	local other = kind == NOTHING or kind == UNSENT or kind == GLOBAL
 	if other and charged and gen == x.gen and rem and ttl == -1 and flying == 0 then
-		-- No request in flight can show any more when this window ends.
+		-- No response to a request in flight can show when this window ends.
 		if not limit or (kind == UNSENT and x.full >= 0 and rem >= x.full) then forget()
 		elseif x.per > 0 then endsAt(held(now + x.per)) end
 	end

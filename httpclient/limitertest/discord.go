@@ -1,0 +1,289 @@
+package limitertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// discord is a fake Discord without a network. It counts a request at the moment of the call; the trial adds the
+// round-trip time.
+type discord struct {
+	mu       sync.Mutex // guards all fields below
+	fake     *discordsim.World
+	limits   map[routes.Route]discordsim.Variant // without a limit, a route's headers name none
+	scripted int                                 // 429s that faults cause
+}
+
+// newDiscord returns a fake Discord with this global limit.
+func newDiscord(global discordsim.Quota) *discord {
+	d := &discord{limits: make(map[routes.Route]discordsim.Variant)}
+	limit := func(c discordsim.Call) discordsim.Variant { return d.limits[c.Request.Value.(routes.Route)] }
+	d.fake = must(discordsim.NewWorld(time.Now(), discordsim.Config{
+		Default: &discordsim.Rule{Path: "**", Vary: limit}, Global: global,
+		Rounding: discordsim.RoundDown, // the rounding that misleads clients most
+	}))
+	return d
+}
+
+// use calls f with the fake Discord.
+func (d *discord) use(f func(fake *discordsim.World)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(d.fake)
+}
+
+// seenBy converts a request to the form of the fake Discord.
+func seenBy(r *buckets.Request) discordsim.Request {
+	seen := discordsim.Request{
+		Method: r.Route.Route().Method(), Path: r.Route.Path(), Authorization: r.Authorization, Value: r.Route.Route(),
+	}
+	if r.Fields != nil {
+		seen.Fields = r.Fields()
+	}
+	return seen
+}
+
+// process counts a request now, and returns the response.
+func (d *discord) process(r *buckets.Request) (response *discordsim.Response) {
+	d.use(func(fake *discordsim.World) { response = fake.Handle(time.Now(), seenBy(r)) })
+	return response
+}
+
+// faults replaces the faults. The request numbers in faults count all requests since the start of the case.
+func (d *discord) faults(faults ...discordsim.Fault) {
+	d.use(func(fake *discordsim.World) {
+		for _, f := range faults {
+			if f.Refuse != nil {
+				d.scripted += len(f.Nth)
+			}
+		}
+		fake.SetFaults(faults)
+	})
+}
+
+// tally counts requests by outcome. refused does not include the 429s that a fault caused, but does include the 429s to
+// requests that were sent during the holds after such faults.
+type tally struct{ arrived, accepted, refused int }
+
+func (d *discord) tally() (all tally) {
+	d.use(func(fake *discordsim.World) {
+		r := fake.Report()
+		all = tally{r.Requests, r.Accepted, r.Refused.Total() - d.scripted}
+	})
+	return all
+}
+
+// serve runs a step of a script with the fake Discord, and returns false if words are no such step:
+//
+//	limit message1 fixed 5/1s  a window of five in a second; a bucket hash may follow, otherwise it is the route's name
+//	trip 20ms to 50ms          the round-trip time from now on, a fixed or a random one
+//	refuse user                one message is answered; the next one gets a 429 of this class, and is sent again
+//	use up the global limit    as many messages as it allows are sent at once, each to another channel
+//	others send 5 message1     another client with the same credential sends five
+//	send 13 message1           thirteen requests are sent, one after the other, and again after a 429
+//	send ab message1           two are sent, and have names
+//	all end within 10s         nothing that was sent still waits or is in flight then
+//	all granted                the limiter has granted all that was sent, except what was cancelled
+//	all succeed within 10s     all that was sent has status 200 then, except what was cancelled
+//	none refused               Discord has seen no 429 except those of faults
+//	at most 2 refused          Discord has seen at most two of them
+//	in order                   all that was sent was granted in the order of arrival, if the limiter promises Order
+//	full rate                  messages with a limit of 5 in 1s can be sent at that rate, so no place has been lost
+func (t *trial) serve(words []string) bool {
+	switch last := words[len(words)-1]; words[0] {
+	case "limit":
+		limit, period, _ := strings.Cut(words[3], "/")
+		quota := discordsim.Quota{
+			Kind: valueOf[discordsim.Kind](words[2]), Limit: number(limit), Period: duration(period),
+		}
+		hash := append(words[4:], nameOf(words[1]))[0]
+		t.discord.use(func(*discordsim.World) {
+			t.discord.limits[routeOf(words[1]).Route()] = discordsim.Variant{Hash: hash, Quota: quota}
+		})
+	case "trip":
+		t.trip.Store(int64(duration(words[1])))
+		t.jitter.Store(int64(duration(last) - duration(words[1])))
+	case "refuse":
+		t.play("send 1 message1; 50ms later")
+		t.discord.faults(refuses(t.discord.tally().arrived+1, last, 800*time.Millisecond))
+		t.play("send 1 message1+content; 50ms later")
+	case "use":
+		if t.burst(t.global, t.global); count(t.sent[len(t.sent)-t.global:]) < t.global {
+			t.skip("the limiter does not send as many requests at once as its global limit allows")
+		}
+	case "others":
+		r := seenBy(t.newCall(last).request)
+		t.discord.use(func(fake *discordsim.World) { fake.Consume(time.Now(), r, number(words[2])) })
+	case "send":
+		for _, name := range names(words[1]) {
+			t.named[name] = t.post(last)
+			t.settle()
+		}
+	case "all":
+		if len(words) > 2 {
+			t.end(duration(last))
+		}
+		if words[1] != "end" {
+			t.succeed(t.sent, words[1] == "succeed")
+		}
+	case "none":
+		t.refused(0)
+	case "at":
+		t.refused(number(words[2]))
+	case "in":
+		t.inOrder(t.sent)
+	case "full":
+		t.fullRate()
+	default:
+		return false
+	}
+	return true
+}
+
+// post sends a request in the background.
+func (t *trial) post(spec string) *call {
+	c, number := t.newCall(spec), len(t.sent)
+	t.sent = append(t.sent, c)
+	t.start(c, func() (status int, err error) { return t.deliver(c, number) })
+	return c
+}
+
+// burst sends n messages at once, to each of these channels in turn.
+func (t *trial) burst(n, channels int) {
+	for i := range n {
+		t.post(fmt.Sprint("message", i%channels+1))
+	}
+	t.settle()
+}
+
+// mostAttempts is far more than a limiter needs. A request ends with an error when all these attempts got a 429.
+const mostAttempts = 20
+
+// deliver sends a request like a client with a limiter, and sends it again after each 429. The status is 0 if no
+// response arrives. Travel times are the same in every run. The number of the request is added in microseconds, so that
+// requests that are sent at once do not all arrive at the same instant.
+func (t *trial) deliver(c *call, number int) (status int, err error) {
+	for attempt := range mostAttempts {
+		lease, err := t.acquire(c)
+		if err != nil {
+			return 0, err
+		}
+		random := rand.New(rand.NewPCG(uint64(number), uint64(attempt)))
+		way := func() time.Duration {
+			return time.Duration(t.trip.Load()/2 + random.Int64N(max(1, t.jitter.Load()/2)))
+		}
+		there, back := way(), way()
+		time.Sleep(there + time.Duration(number)*time.Microsecond)
+		r := t.discord.process(c.request)
+		time.Sleep(back + r.Delay)
+		if r.Connection != discordsim.ConnectionKept {
+			lease.Release()
+			return 0, nil
+		}
+		response := ratelimits.ParseResponse(r.Status, r.Header, r.Body)
+		response.Stamp = ratelimits.ParseStamp(r.Header)
+		lease.Update(response)
+		if response.Class == ratelimits.ClassOK {
+			return r.Status, nil
+		}
+	}
+	return http.StatusTooManyRequests, fmt.Errorf("the request was refused %d times", mostAttempts)
+}
+
+// end waits until all requests that were sent have ended, and returns how long that took. The case fails if it takes
+// longer than within.
+func (t *trial) end(within time.Duration) time.Duration {
+	began := time.Now()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	for i, c := range t.sent {
+		select {
+		case <-c.ended:
+		case <-timer.C:
+			t.expect(false, "all requests were expected to be finished within %v, but number %d of %d is not; Discord saw %+v",
+				within, i+1, len(t.sent), t.discord.tally())
+		}
+	}
+	return time.Since(began)
+}
+
+// succeed expects that these requests were granted, unless they were cancelled. If answered is true, their status must
+// be 200.
+func (t *trial) succeed(all []*call, answered bool) {
+	for i, c := range all {
+		o := c.now()
+		ok := o.err == nil && (o.status == http.StatusOK || !answered)
+		cancelled := c.ctx.Err() != nil && errors.Is(o.err, context.Canceled)
+		t.expect(ok || cancelled, "number %d of %d (%s) was expected to succeed, but has status %d, error %v",
+			i+1, len(all), c.label, o.status, o.err)
+	}
+}
+
+// refused expects that Discord has refused at most this many requests.
+func (t *trial) refused(most int) {
+	tally := t.discord.tally()
+	t.expect(tally.refused <= most, "at most %d 429s were expected, because all others are avoidable; Discord saw %+v",
+		most, tally)
+}
+
+// refuses returns a fault that refuses the n-th request.
+func refuses(n int, class string, wait time.Duration) discordsim.Fault {
+	refusal := &discordsim.Refusal{Class: valueOf[discordsim.Class](class), Wait: wait}
+	return discordsim.Fault{Nth: []int{n}, Refuse: refusal}
+}
+
+// expectGrants expects that exactly want of the requests are granted.
+func (t *trial) expectGrants(all []*call, want int, because string) {
+	got := count(all)
+	t.expect(got == want, "%d of %d were expected to be granted (%s), but %d were", want, len(all), because, got)
+}
+
+// count returns how many calls are granted.
+func count(all []*call) (n int) {
+	for _, c := range all {
+		if c.granted() {
+			n++
+		}
+	}
+	return n
+}
+
+// inOrder expects that requests were granted in this order, if the limiter promises Order.
+func (t *trial) inOrder(all []*call) {
+	slack := time.Duration(0)
+	if t.realTime {
+		slack = t.pause
+	}
+	var latest time.Time
+	for i, c := range all {
+		if t.without[Order] || !c.granted() { // cancelled
+			continue
+		}
+		at := c.now().at
+		t.expect(!at.Before(latest.Add(-slack)),
+			"grants were expected in the order of arrival, but number %d was granted %v before one that came earlier",
+			i+1, latest.Sub(at))
+		latest = at
+	}
+}
+
+// fullRate expects that a bucket of five per second can still be used at its full rate.
+func (t *trial) fullRate() {
+	t.play("2.5s later; send 10 message1")
+	took := t.end(30 * time.Second)
+	t.succeed(t.sent[len(t.sent)-10:], true)
+	t.refused(0)
+	t.expect(took < 1500*time.Millisecond+t.late(2), "10 later requests of a bucket of 5 in 1s were expected to take "+
+		"little more than 1s, but took %v, so a place was not given back", took)
+}
