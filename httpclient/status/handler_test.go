@@ -433,7 +433,8 @@ func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 		assert.Empty(t, s.lifted)
 		assert.Equal(t, 404, post(h, "credential=ffff", ""))
 		assert.Equal(t, 200, post(h, "credential=%2312ab", "http://127.0.0.1:8081"))
-		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "the page must show the change at once")
+		assert.Contains(t, body(t, get(h, "GET", "/?format=json")),
+			`"credentials":[]`, "the page must show the change at once")
 		assert.Equal(t, 404, post(h, "credential=12ab", ""))
 		assert.Equal(t, 200, post(h, "what=all", ""))
 		assert.Equal(t, []string{"#ffff", "#12ab", "#12ab", "all"}, s.lifted)
