@@ -112,16 +112,14 @@ const (
 	NoRetries
 )
 
-// WithAttempts sets those fields of the transport's Attempts that are not zero in the argument. The other fields keep
-// their values. ContextWithAttempts overrides fields for single requests.
+// WithAttempts sets those fields of the transport's Attempts that are not zero in the argument.
 func WithAttempts(a Attempts) Option {
 	return func(s *settings) { s.attempts = s.attempts.overriddenBy(a) }
 }
 
 // ContextWithAttempts sets, for the requests made with the context, those fields of Attempts that are not zero in the
 // argument. For example, set Timeout for a route with slow responses, or the Mode UnsafeRetries for requests that do no
-// harm if Discord processes them twice. The other fields keep the values of an outer ContextWithAttempts or of the
-// transport.
+// harm if Discord processes them twice.
 func ContextWithAttempts(ctx context.Context, a Attempts) context.Context {
 	t := requestConfigOf(ctx)
 	t.attempts = t.attempts.overriddenBy(a)

@@ -13,16 +13,13 @@
 //
 // Requests to discord.com, discordapp.com and their subdomains are limited, except requests to the media hosts
 // (routes.IsMediaHost). [WithHosts] adds other hosts, such as a proxy, a test server or a server that is compatible
-// with Discord. The host is taken from the request's URL. Requests to all other hosts pass unchanged, so that the same
-// client can also download attachments and use other services. If a proxy forwards to Discord, its requests count
-// against Discord's limits. For such a proxy, return the server "" in WithHosts. If a proxy is mounted below a path,
-// the part of the path before /api/v10 is ignored.
+// with Discord. Requests to all other hosts pass unchanged, so that the same client can also download attachments and
+// use other services. If a proxy is mounted below a path, the part of the path before /api/v10 is ignored.
 //
 // # Other servers
 //
-// A server that is not compatible with Discord needs a [Dialect] of its own ([WithDialect]). The Dialect says which
-// limit a response is about, and whether a limit has refused the request. Package httpclient/dialects has a Dialect for
-// GitHub and one for the IETF's RateLimit header fields. A refusal is handled like a 429, whatever status it has.
+// A server that is not compatible with Discord needs a [Dialect] of its own ([WithDialect]). Package
+// httpclient/dialects has a Dialect for GitHub and one for the IETF's RateLimit header fields.
 //
 // # Timeouts
 //
@@ -31,12 +28,7 @@
 // prediction includes the requests ahead in the queue, but not the time of their round trips. Therefore a request that
 // could be sent in time is never rejected, but the real wait may be longer, by one round trip for each window.
 //
-// While the first request of a route is in flight, the wait of the route's other requests cannot be predicted. They
-// wait for the response even if the max rate limit is small. If the max rate limit is 0, they are rejected.
-//
-// [Attempts].Timeout ends attempts that make no progress. It does not bound the whole time of an attempt, because a
-// server can prolong the attempt by sending a byte from time to time, and the caller can prolong it by neither reading
-// nor closing the response. Only the request's context bounds that time.
+// [Attempts].Timeout ends attempts that make no progress.
 //
 // # Options for one request
 //
@@ -68,38 +60,30 @@
 //
 // After the third refusal in a row by the same limit, the wait is at least about 250 ms. This minimum doubles with each
 // further refusal, up to about a minute. A wait of more than a day is reduced to a day. [Transport.LiftHolds] ends all
-// these waits (holds) except those that several processes share. If the wait would exceed the max rate limit, the
-// request fails with a *[ratelimits.TooLongError]. Otherwise it is sent again after every 429 until its context ends.
-// If the request's body can be sent only once (see Bodies), the 429 is returned unchanged.
+// these waits (holds). If the wait would exceed the max rate limit, the request fails with a
+// *[ratelimits.TooLongError]. Otherwise it is sent again after every 429 until its context ends.
 //
 // # What is retried after a failure
 //
-// Temporary failures are broken connections, attempts without progress, and the statuses 500, 502, 503, 504, 520 to 524
-// and 529. After a temporary failure, a request is repeated (retried) if it does no harm when Discord processes it
-// twice: GET, HEAD, OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [Attempts]), and requests that
-// were certainly not sent. With [UnsafeRetries] ([WithAttempts], [ContextWithAttempts]) all other requests are retried,
-// too. Permanent errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose length
-// differs from the Content-Length. Turn off the retries of a library above the transport, because a library that
+// After a temporary failure (see [Attempts]), a request is repeated (retried) if it does no harm when Discord processes
+// it twice (see [SafeRetries]). With [UnsafeRetries] ([WithAttempts], [ContextWithAttempts]) all other requests are
+// retried, too. Permanent errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose
+// length differs from the Content-Length. Turn off the retries of a library above the transport, because a library that
 // repeats a POST may send a message twice.
-//
-// On HTTP/1.1, which proxies and other servers use, net/http itself repeats a GET when a connection that was kept alive
-// breaks. The server may then count two requests for one attempt. Over HTTP/2, which Discord uses, this does not
-// happen.
 //
 // # Bodies
 //
 // If a request has no GetBody, its body of up to 1 MiB is read into memory before the request is queued, and is sent
 // with a Content-Length. [WithBufferedBodies] sets this bound, and a bound on the memory of all bodies together. If a
 // body is larger, or if there is no room for it, it can be sent only once. Its request is queued when the first byte of
-// the body has arrived. A body that is not in memory is sent by a separate goroutine. If a read of the body blocks, and
-// Close of the body does not end the read, that goroutine stays blocked, but RoundTrip returns in time.
+// the body has arrived.
 //
 // The transport reads the body of a 429, up to 64 KiB, for at most 5 s. If the server has a [Dialect], the transport
 // also reads the body of a 403, and of each response that the Dialect takes for a refusal. The first 4 KiB of a 401
-// without the header Via, and of a webhook's 404, are inspected as they arrive. Therefore Close of such a body may take
-// up to 100 ms. The transport does not read the bodies of other responses that it returns. If a request sets
-// Accept-Encoding, the body of its response is returned unchanged, and gzip and deflate are decoded only for the
-// inspection.
+// without the header Via, and of a webhook's 404, are inspected as they arrive, to learn whether Discord has refused
+// the credential. Therefore Close of such a body may take up to 100 ms. The transport does not read the bodies of other
+// responses that it returns. If a request sets Accept-Encoding, the body of its response is returned unchanged, and
+// gzip and deflate are decoded only for the inspection.
 //
 // # Credentials
 //
@@ -126,9 +110,7 @@
 // All 401s count against the budget of invalid requests ([buckets.WithInvalidBudget]). Each credential that has worked
 // within the last week has its own share of the budget. All other Authorizations together have one share, and all other
 // tokens in paths together have another ([buckets.Request.Unproven]), so that invented credentials do not use up the
-// shares of real ones. [Transport.ResetCredential] ends all rests of an Authorization. [Transport.LiftCredential] ends
-// those of a credential that [Transport.RestingCredentials] lists. Redirects from a limited host to another host never
-// carry credentials, cookies or a Referer.
+// shares of real ones. Redirects from a limited host to another host never carry credentials, cookies or a Referer.
 //
 // # Errors
 //
@@ -160,15 +142,8 @@
 //     the same token only by the header X-RateLimit-Remaining. After a restart, a process does not know which requests
 //     were sent before, so that 429s are possible in the first seconds. Package statefile prevents this, because it
 //     keeps the state ([Transport.WriteState], [Transport.RestoreState]).
-//   - If the limiter of [WithLimiter] is not a manager, there is no budget of invalid requests, and [Transport.Manager]
-//     returns nil.
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse requests with another
 //     User-Agent or none.
-//
-// # Shutdown
-//
-// [Transport.Shutdown] rejects new requests, waits until all earlier requests have ended, and then closes the
-// transport.
 //
 // # Metrics
 //
@@ -176,9 +151,7 @@
 //
 //	prometheus.MustRegister(metrics.New(transport.Manager(), transport))
 //
-// Without that package, transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals
-// by reason, lost, evicted, invalid requests) and gauges (waiting, in flight, buckets, routes). Publish the result of
-// Stats with expvar:
+// Without that package, publish the result of transport.Manager().Stats() with expvar:
 //
 //	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))
 //
@@ -187,7 +160,7 @@
 //
 // Package httpclient/trace records requests for the command "bench tune", which recommends a max rate limit. A Grafana
 // dashboard and alert rules for Prometheus are in httpclient/proxy/monitoring. Nothing that is described in this
-// section contains a token. Errors of http.Client can contain one, see [Redact].
+// section contains a token.
 //
 // # Trying it without Discord
 //

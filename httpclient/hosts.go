@@ -13,8 +13,7 @@ import (
 // WithHosts adds limited hosts to those of Discord: a proxy in front of Discord, a test server, a server that is
 // compatible with Discord. The function reports whether a host is limited, and returns the name of the server behind
 // the host. Hosts of one server share all limits and holds; different servers share nothing. The name of Discord itself
-// is "". Return "" for a proxy that only forwards to Discord, and the host for a separate server. Only Discord's
-// refusals make a credential rest (see the package comment).
+// is "". Return "" for a proxy that only forwards to Discord, and the host for a separate server.
 //
 // Requests to hosts that are not limited are sent unchanged. The function is called for each request, except for
 // requests to hosts of Discord and to hosts of WithAPI. Discord's API is always limited, and its media hosts

@@ -19,8 +19,7 @@ const DefaultMaxBufferedBody = 1 << 20
 const DefaultMaxBufferedTotal = 64 << 20
 
 // ErrOptions is the error of every request if options of NewTransport exclude each other or cannot be used. It is also
-// the error of a single request whose ContextWithAttempts cannot be used. The returned errors wrap ErrOptions, which is
-// the same error as buckets.ErrOptions.
+// the error of a single request whose ContextWithAttempts cannot be used. The returned errors wrap ErrOptions.
 var ErrOptions = buckets.ErrOptions
 
 // Option configures a Transport.
@@ -81,7 +80,7 @@ func WithBase(base http.RoundTripper) Option {
 // WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both
 // WithMaxRateLimit and buckets.WithMaxRateLimit are used, the later one counts. With zero or less, requests that would
 // have to wait are rejected. The default is buckets.DefaultMaxRateLimit. WithMaxRateLimit excludes WithLimiter, because
-// a limiter has its own bound. With both options, every request fails with ErrOptions.
+// a limiter has its own bound.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
@@ -89,7 +88,7 @@ func WithMaxRateLimit(d time.Duration) Option {
 }
 
 // WithBuckets passes options to the transport's own bucket manager. WithBuckets excludes WithLimiter, because a
-// transport with another limiter has no manager of its own. With both options, every request fails with ErrOptions.
+// transport with another limiter has no manager of its own.
 func WithBuckets(options ...buckets.Option) Option {
 	return func(s *settings) {
 		if len(options) > 0 {

@@ -191,25 +191,11 @@ func (t *Transport) CloseIdleConnections() {
 //
 // A 429 is returned only if the request's body can be sent only once, so that the request cannot be repeated. Responses
 // are returned unchanged, unless WithoutRateLimitHeaders is used. RoundTrip waits for the body of a response only if
-// the response is a 429, or if a Dialect may take the response for a refusal. The first 4 KiB of the body of a 401
-// without the header Via, and of a webhook's 404, are inspected as they arrive, to learn whether Discord has refused
-// the credential. If the caller closes such a body before these bytes have arrived, Close waits for them, but at most
-// 100 ms. A caller that sets Accept-Encoding gets the body unchanged; gzip and deflate are decoded only for the
-// inspection, and bodies with other encodings are not inspected. A 407 comes from a proxy, and does not affect
-// credentials.
+// the response is a 429, or if a Dialect may take the response for a refusal.
 //
-// The errors are:
-//   - those of the base transport, wrapped in a *RetryError if the request was repeated after a failure, or if only
-//     the request's body or a bound on retries prevented that
-//   - those of buckets.RESTBucketManager.Acquire, for example for requests that would wait too long
-//   - *ratelimits.SupersededError if a newer request took the place of this one, see ContextWithLatest
-//   - *ratelimits.EdgeError after a refusal that does not say when to retry
-//   - *AttemptTimeoutError if an attempt made no progress for too long
-//   - *CredentialError if Discord has refused the credential. Requests that are already waiting get this error at once.
-//     After a 401 an Authorization is not used for ten minutes on that route with that channel, guild or webhook. After
-//     401s on two routes, with no success between them, it is not used for any request. See ResetCredential
-//   - *routes.PathError for a malformed path or method
-//   - ErrOptions if options of NewTransport exclude each other, or if one of them or ContextWithAttempts cannot be used
+// The section Errors of the package comment lists the errors. Errors of the base transport are wrapped in a *RetryError
+// if the request was repeated after a failure, or if only the request's body or a bound on retries prevented that.
+// Otherwise they are returned unchanged. If an option cannot be used, the error wraps ErrOptions.
 //
 // The request is not modified, and its body is always closed. If the context ends while the body is being read, the
 // body is closed during the read. If closing does not end the read, RoundTrip returns before the read ends, as the
