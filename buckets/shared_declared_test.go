@@ -138,13 +138,15 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	})
 }
 
-// If a source does not share declared limits, a request that must not wait must be rejected at once when the limit is
-// used up.
+// If a source does not share declared limits, each manager has its own. A request that must not wait must be rejected
+// at once when the limit is used up.
 func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a, _ := pairDeclares(t, byRoute{newStore(t)})
+		a, b := pairDeclares(t, byRoute{newStore(t)})
 		require.True(t, rightNow(a, message(1)).granted())
-		assert.Equal(t, "one", tooLong(t, rightNow(a, message(1))).Declared)
+		c := call(buckets.ContextWithMaxWait(background, 0), a, *request(message(1)))
+		assert.Equal(t, "one", tooLong(t, c).Declared)
+		assert.True(t, askShared(b, message(1)).granted())
 	})
 }
 

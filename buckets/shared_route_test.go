@@ -235,17 +235,21 @@ func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 	})
 }
 
-// UpdateRateLimits must not end a probe, because it reports the response to another request.
+// UpdateRateLimits must not end a probe, because it reports the response to another request. A hash that the response
+// names must be known to the other managers at once.
 func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, newStore(t))
 		probe := ask(a, message(1))
 		require.True(t, probe.granted())
-		theirs := ask(b, message(1))
-		require.False(t, theirs.done())
+		theirs := asks(b, message(1), 2)
+		require.Zero(t, granted(t, theirs))
 		a.UpdateRateLimits(message(1), bot, plain(502))
 		exchanged()
-		assert.False(t, theirs.granted(), "the probe is in flight")
+		assert.Zero(t, granted(t, theirs), "the probe is in flight")
+		a.UpdateRateLimits(message(1), bot, limited("messages", 5, 3, time.Second))
+		exchanged()
+		assert.Equal(t, 2, granted(t, theirs), "the hash is known")
 	})
 }
 
@@ -316,19 +320,17 @@ func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
 	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
 		subtest(t, class.String(), func(t *testing.T) {
 			m := started(t, buckets.WithShared(newStore(t)), buckets.WithMaxRateLimit(time.Hour))
-			discover(t, m, message(1), roomy)
-			c := ask(m, message(1))
-			wait(time.Second)
-			answer(t, c, inBucket(refused(class, time.Minute), "messages", 100, 90, time.Second))
+			known(t, 5, m)
+			answer(t, ask(m, message(1)), inBucket(refused(class, time.Minute), "messages", 5, 4, time.Second))
 			m.LiftHolds()
-			c = ask(m, message(1))
+			c := ask(m, message(1))
 			for range 58 {
 				wait(time.Second)
 				m.LiftHolds()
 			}
 			assert.False(t, c.granted(), "the hold was lifted")
 			wait(3 * time.Second)
-			answer(t, c, roomy)
+			answer(t, c, limited("messages", 5, 4, time.Second))
 		})
 	}
 }
