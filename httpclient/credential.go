@@ -37,8 +37,9 @@ func (k CredentialKind) String() string {
 }
 
 // CredentialError says that a request was not sent because Discord has refused the request's credential within the last
-// ten minutes. For ten minutes after a refusal, a credential rests, which means that it is not used. Otherwise further
-// requests would use up the IP address's budget of invalid requests, and Discord might revoke the token.
+// ten minutes. For ten minutes after a refusal, a credential rests, which means that it is not used. An Authorization
+// may rest on one route only, see Everywhere. Without rests, further requests would use up the IP address's budget of
+// invalid requests, and Discord might revoke the token.
 type CredentialError struct {
 	// Route is the method and template of this request, without parameters.
 	Route string

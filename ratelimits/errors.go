@@ -40,9 +40,9 @@ type TooLongError struct {
 	Declared string
 	// Bucket is the bucket hash, as in X-RateLimit-Bucket. It is empty if it is not known or may contain a token.
 	Bucket string
-	// Key identifies the limit that causes the wait: that of a bucket, of a credential, or of the edge, or a declared
-	// limit. Callers can use it to space out repeated requests that wait for the same limit. It contains no token, and can
-	// be empty.
+	// Key is the same for requests of one manager that wait for the same limit: that of a bucket, of a credential, or of
+	// the edge, or a declared limit. Another manager has another Key for the same limit. Callers can use it to space out
+	// repeated requests that wait for the same limit. It contains no token, and can be empty.
 	Key string
 	// Cause is the error of the server of shared limits, if the wait could not be predicted because that server is
 	// unavailable. Otherwise it is nil. errors.Is and errors.As find it.

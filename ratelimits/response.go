@@ -30,8 +30,8 @@ const (
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
-	// Class says which limit has refused the request. It is ClassOK if the status is not 429, because Discord's limits
-	// refuse requests only with a 429.
+	// Class says which limit has refused the request. It is ClassOK if no limit has refused it. Discord refuses requests
+	// only with the status 429; other servers may use other statuses, see httpclient.Dialect.
 	Class Class
 	// Limited reports whether Limit, Remaining and ResetAfter were all present and valid. A valid limit is from 1 to a
 	// billion, and a valid reset is within a week. If Limited is false, these three fields are zero. If a server sends no
