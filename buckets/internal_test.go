@@ -55,8 +55,8 @@ func TestSnowflakesAreNumbersInDiscordsForm(t *testing.T) {
 	}
 }
 
-// The manager reuses the Request that it makes for Acquire. So the lease must not refer to that Request, although a
-// lease does refer to a Request of the caller's own.
+// The manager reuses the Request that it makes for Acquire, so the lease of Acquire must not refer to that Request. A
+// lease of AcquireRequest refers to the caller's own Request.
 func TestLeaseOfAcquireKeepsNoRequest(t *testing.T) {
 	t.Parallel()
 	m := NewRESTBucketManager()

@@ -35,7 +35,7 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	discover(t, m, route, oneLeft)
 	c := ask(m, route)
 	wait(latePeriod + roundings)
-	require.True(t, c.granted(), "nothing has shown that the bucket is late")
+	require.True(t, c.granted(), "nothing has shown yet that the bucket is late")
 	c.update(notYet(1, lateBy-roundings))
 	c.again(m)
 	wait(lateBy - roundings - ms)
@@ -45,8 +45,8 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	c.update(oneLeft)
 }
 
-// opensAfter sends a request to a bucket of one request, and requires that the manager sends the next one this long
-// after it and not earlier.
+// opensAfter sends a request to a bucket of one request. It requires that the manager sends the next request exactly
+// the given time later.
 func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, after time.Duration) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -122,8 +122,8 @@ func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	})
 }
 
-// The server opens each second of the global limit 200 ms late. After the 429s that show this, requests must be sent
-// that much later, also by a manager that continues from the state.
+// The server opens each second of the global limit 200 ms late. When 429s have shown this, requests must be sent 200 ms
+// later, too. A manager that restores the state must do the same.
 func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	const late = 200 * ms
@@ -158,7 +158,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			next = second(m)
 			wait(time.Second + late - ms)
 			require.Zero(t, granted(t, next), "too early")
-			wait(2 * roundings) // and the round trip of the 429
+			wait(2 * roundings) // including the round trip of the 429
 			require.Equal(t, 2, granted(t, next))
 			updateAll(next, plain(200))
 			drained(t, m)
@@ -182,7 +182,7 @@ func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 		wait(time.Second + roundings)
 		require.Equal(t, 5, granted(t, all))
 		all[4].update(refused(ratelimits.ClassGlobal, 190*ms))
-		wait(3 * time.Minute) // then the next opening is tried on time
+		wait(3 * time.Minute) // after that, one request tries whether the next second opens on time
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
 		all = asks(m, message(1), 8)

@@ -80,7 +80,7 @@ func TestCloseAnswersEveryWaiterAtEveryGate(t *testing.T) {
 			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 			assert.Zero(t, c.lease)
 		}
-		open() // leases that are still held end as usual, and no request is left that could leave
+		open() // leases that are still held end as usual; no further request may leave
 		wait(time.Hour)
 		assert.Equal(t, before, m.Stats().Granted)
 		assert.Zero(t, m.Stats().Buckets)
@@ -182,7 +182,7 @@ func shutDown(ctx context.Context, m *buckets.RESTBucketManager) *shutdown {
 	return s
 }
 
-// succeeded requires that Shutdown has returned no error.
+// succeeded requires that Shutdown has returned without an error.
 func (s *shutdown) succeeded(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
@@ -340,8 +340,8 @@ func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
 	}
 }
 
-// Close ends all waits while Shutdown is waiting for them. Shutdown must return ErrClosed, although no request waits
-// any more when it looks.
+// Close rejects all waiting requests while Shutdown waits for them. Shutdown must return ErrClosed, although it finds
+// no waiting request any more.
 func TestShutdownSaysThatCloseHasCutOffThoseWhoWaited(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -374,8 +374,8 @@ func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 	})
 }
 
-// Shutdown must also wait for requests that move to another bucket; a request that moves must not be rejected as a new
-// one.
+// Shutdown must also wait for requests that move to another bucket. Such a request must not be rejected as if it were
+// new.
 func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))

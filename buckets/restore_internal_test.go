@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A state may contain times that no manager would write. None of them may hold anything for longer than a day.
+// A state may contain times that no manager would write. Such times must not hold anything for longer than a day.
 func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	const far = 42 * time.Hour

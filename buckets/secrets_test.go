@@ -83,7 +83,7 @@ func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
 				assert.Regexp(t, `^(-|#[0-9a-f]+)$`, b.Authentication)
 			case "follow-ups":
 				tokens[[2]string{b.Authentication, b.Major}] = true
-				assert.Equal(t, "-", b.Authentication, "the limit is the token's, whatever credential comes with it")
+				assert.Equal(t, "-", b.Authentication, "the limit belongs to the token, whatever the credential is")
 				assert.Regexp(t, `^77:#[0-9a-f]+$`, b.Major)
 			}
 		}

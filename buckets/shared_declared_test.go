@@ -50,7 +50,7 @@ func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Du
 	return last.Sub(start)
 }
 
-// Managers that share declared limits must not exceed them together. They must be as fast as one manager, also when
+// Managers that share declared limits must not exceed them together. They must be as fast as one manager, even when
 // other limits apply to the same requests.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
@@ -206,8 +206,8 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 	})
 }
 
-// A request that waits for one declared limit keeps its place in the queue of another limit for two seconds only. Then
-// requests of other managers that do not need the first limit are sent.
+// A request that waits for one declared limit keeps its place in the queue of another limit for only two seconds. After
+// that, requests of other managers that do not need the first limit are sent.
 func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pairDeclares(t, newStore(t), buckets.WithMaxRateLimit(3*time.Hour),
@@ -218,7 +218,7 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 		first := inGroup(a)
 		answer(t, first, ample)
 		wait(2 * time.Minute)
-		waits := inGroup(a) // for the group's limit, for an hour
+		waits := inGroup(a) // waits an hour for the group's limit
 		require.False(t, waits.done())
 		c := ask(b, message(1))
 		wait(1900 * time.Millisecond)
@@ -289,7 +289,7 @@ func TestRequestReturnsItsPermitsIfOneIsGone(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(background, time.Minute)
 			defer cancel()
-			assert.NoError(t, m.Shutdown(ctx), "a request is still in flight")
+			assert.NoError(t, m.Shutdown(ctx), "no request is in flight any more")
 		})
 	}
 }

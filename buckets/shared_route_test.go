@@ -55,8 +55,8 @@ func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
 	})
 }
 
-// The engine forgets the permission to discover a route while the probe is in flight, so another manager gets it and
-// discovers the hash. From then on, requests must not wait for the probe.
+// The engine forgets the permission to discover a route while the probe is in flight. So another manager gets the
+// permission and discovers the hash. From then on, requests must not wait for the old probe.
 func TestProbeIsOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &noisy{store: newStore(t)}
@@ -86,7 +86,7 @@ func TestHoldsReachAllManagers(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		hold  func(*testing.T, *buckets.RESTBucketManager) // for ten seconds
+		hold  func(*testing.T, *buckets.RESTBucketManager) // begins a hold of ten seconds
 		other bool                                         // whether another route of the credential is held, too
 	}{
 		"user":   {in429(ratelimits.ClassUser), false},
@@ -164,7 +164,7 @@ type byRoute struct{ shared.Source }
 
 func (byRoute) ByRoute() bool { return true }
 
-// The limit that errors of a route name does not apply to the route if its successes name no limit, also in a source
+// A route's successes name no limit, but its errors do. The errors' limit must not apply to the route, even in a source
 // that counts each route separately.
 func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 	t.Parallel()
@@ -296,7 +296,7 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	}
 }
 
-// A bucket is not evicted while a request is in flight that may belong to it.
+// While a request that may belong to a bucket is in flight, the bucket must not be evicted.
 func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithShared(newStore(t)))
@@ -326,7 +326,7 @@ func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
 				wait(time.Second)
 				m.LiftHolds()
 			}
-			assert.False(t, c.granted(), "the hold was lifted")
+			assert.False(t, c.granted(), "the hold must not be lifted")
 			wait(3 * time.Second)
 			answer(t, c, roomy)
 		})

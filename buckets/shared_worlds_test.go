@@ -48,8 +48,8 @@ func (b roughBucket) Predict(now time.Duration, ahead int) shared.Forecast {
 	return f
 }
 
-// randomSharedWorld sends requests of all kinds through managers that share declared limits, and requires that all of
-// them have ended an hour after the last one arrived.
+// randomSharedWorld sends requests of all kinds through managers that share declared limits. It requires that all
+// requests have ended within an hour after the last arrival.
 func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 99))

@@ -22,7 +22,7 @@ func newer(m *buckets.RESTBucketManager, key string) *caller {
 	return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Supersedes: key})
 }
 
-// assertSuperseded asserts that a caller was superseded; again says whether it had been sent before.
+// assertSuperseded asserts that a caller was superseded; again says whether the request had been sent before.
 func assertSuperseded(t *testing.T, c *caller, again bool) {
 	t.Helper()
 	var superseded *ratelimits.SupersededError
@@ -265,7 +265,7 @@ func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := sharers(t, 1)
 		first, older := ask(a, message(1)), newer(a, "a")
-		wait(5 * time.Millisecond) // in this time the store gets the arrivals
+		wait(5 * time.Millisecond) // until the store knows the arrivals
 		other := ask(b, message(1))
 		wait(5 * time.Millisecond)
 		require.True(t, first.granted())
@@ -295,8 +295,8 @@ func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 	})
 }
 
-// A newer request of another group takes an earlier place in the queue of that group. A request there whose wait is too
-// long now must be rejected.
+// A newer request belongs to another group and takes an early place in that group's queue. If that makes the wait of
+// another request there too long, the other request must be rejected.
 func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t)
@@ -313,8 +313,8 @@ func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	})
 }
 
-// A newer request takes the place of a refused one. A request between the two places whose wait is too long now must be
-// rejected at once.
+// A newer request takes the place of a refused one. If that makes the wait of a request between the two places too
+// long, the request must be rejected at once.
 func TestOthersBetweenARefusedRequestAndTheNewerOneAreJudgedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := full(t)

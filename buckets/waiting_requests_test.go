@@ -23,8 +23,8 @@ func waitingRequests(m *buckets.RESTBucketManager, route routes.Route) []buckets
 	return slices.DeleteFunc(all, func(w buckets.WaitingRequest) bool { return w.Route != route.String() })
 }
 
-// The WaitUntil of each waiting request must be within one period of the time at which it leaves, whatever limit it
-// waits for.
+// The WaitUntil of each waiting request must be within one period of the time at which the request leaves, whatever
+// limit the request waits for.
 func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 	t.Parallel()
 	const n = 40
