@@ -9,8 +9,9 @@ import (
 )
 
 // AcquireFunc does the same as AcquireRequest but does not block. It is for tests with many waiting requests. If the
-// request has to wait, it is in its queue when AcquireFunc returns. AcquireFunc calls done when the request may be sent
-// or is rejected. For one manager, the calls of done do not overlap and come in the order in which the requests left.
+// request has to wait, the request is in its queue when AcquireFunc returns. AcquireFunc calls done when the request
+// may be sent or is rejected. For one manager, the calls of done do not overlap and come in the order in which the
+// requests left.
 func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done func(Lease, error)) {
 	c := asyncCallsOf(m)
 	call := c.begin(done)
@@ -78,8 +79,8 @@ func (c *asyncCalls) end(call *asyncCall) {
 	c.flush()
 }
 
-// If every call whose request does not wait has an answer, flush sorts the answers and hands them to run. Otherwise it
-// does nothing.
+// Once every call whose request has stopped waiting has an answer, flush sorts the answers and hands them to run.
+// Before that, it does nothing.
 func (c *asyncCalls) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -230,7 +230,8 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 	})
 }
 
-// A global 429 is about one credential. In a token's bucket, it must hold only the requests of that credential.
+// A global 429 is about one credential. In a token's bucket, a global 429 must hold only the requests of that
+// credential.
 func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))

@@ -93,7 +93,7 @@ func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const limit = 2000
 		m := started(t, buckets.WithInvalidBudget(limit, time.Minute, 0), buckets.WithGlobalLimit(0))
-		discover(t, m, message(1), ratelimits.Response{Status: 200}) // without limits
+		discover(t, m, message(1), ratelimits.Response{Status: 200}) // the route has no limit
 		var leases []buckets.Lease
 		for range 2 * limit {
 			if lease, err := m.TryAcquire(message(1), bot); err == nil {
@@ -132,8 +132,8 @@ func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
 	})
 }
 
-// spend sends requests, each of which gets a 403, until the budget refuses one. It returns how many were sent, and the
-// budget's error. After 1000 requests it stops.
+// spend sends requests, each of which gets a 403, until the budget refuses one or 1000 have been sent. It returns how
+// many were sent, and the budget's error.
 func spend(
 	t *testing.T, m *buckets.RESTBucketManager, request func(i int) buckets.Request,
 ) (sent int, refused *ratelimits.BudgetError) {

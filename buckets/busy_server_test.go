@@ -19,8 +19,8 @@ import (
 
 // BenchmarkBesideLongWork measures how long TryAcquire and Lease.Return take on a known bucket with room while the
 // manager does long work. The server has 1,000,000 buckets. 100,000 requests wait for one of them, and later 100,000
-// more wait, each for a bucket of its own. With the build tag locktimes (Linux only), the benchmark also reports how long
-// the server's lock was held, in processor time.
+// more wait, each for a bucket of its own. With the build tag locktimes (Linux only), the benchmark also reports
+// how long the server's lock was held, in processor time.
 //
 //	RATELIGHT_BUSY=1 go test -tags locktimes ./buckets -run '^$' -bench BesideLongWork -benchtime 1x
 //

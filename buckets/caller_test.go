@@ -25,8 +25,8 @@ import (
 
 const bot = "Bot one"
 
-// started returns a running manager that is closed when the test is over. It has no global limit unless an option sets
-// one.
+// started returns a running manager that is closed when the test is over. The manager has no global limit unless an
+// option sets one.
 func started(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	m := buckets.NewRESTBucketManager(append([]buckets.Option{buckets.WithGlobalLimit(0)}, options...)...)
@@ -45,7 +45,7 @@ var callersOf = struct {
 }{all: make(map[*buckets.RESTBucketManager][]*caller)}
 
 // everybodyLeaves ends a test: it cancels the waiting callers and returns the leases. Then it requires that no request
-// waits or is in flight. It skips this check if requests of AcquireFunc still wait.
+// waits or is in flight. It does not check that while requests of AcquireFunc still wait.
 func everybodyLeaves(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	callersOf.Lock()
@@ -78,7 +78,7 @@ func compile(route routes.Route, parameters ...string) routes.CompiledRoute {
 }
 
 // message returns the route POST /channels/{channel_id}/messages; list (below) returns the route GET of the same path.
-// The channel is their major parameter.
+// The channel is the major parameter of both.
 func message(channel int) routes.CompiledRoute {
 	return compile(routes.CreateMessage, strconv.Itoa(channel))
 }
@@ -114,7 +114,7 @@ func refused(class ratelimits.Class, wait time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: wait}
 }
 
-// inBucket adds a bucket's headers to a response.
+// inBucket returns r with the headers of a bucket.
 func inBucket(r ratelimits.Response, hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	r.Limited, r.Bucket, r.Limit, r.Remaining, r.ResetAfter = true, hash, limit, remaining, after
 	return r
@@ -136,11 +136,11 @@ type caller struct {
 	lease buckets.Lease
 	err   error
 	at    time.Time // when AcquireRequest returned
-	ended bool      // the lease has ended; for tests that poll many callers
+	ended bool      // the lease has ended; used only by tests that poll many callers
 }
 
 // call calls AcquireRequest in a goroutine and returns when all goroutines of the bubble are blocked. So requests
-// arrive in the order of the calls.
+// arrive in the order in which a test calls call.
 func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Request) *caller {
 	c := &caller{request: request}
 	c.context, c.cancel = context.WithCancel(ctx)
@@ -148,7 +148,7 @@ func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Req
 	return c
 }
 
-// ask does the same as call with a request of bot to the given route.
+// ask does the same as call, with a request to the given route with the authorization bot.
 func ask(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
 	return call(background, m, *request(route))
 }
@@ -180,7 +180,7 @@ func (c *caller) done() bool { return c.answered.Load() }
 
 func (c *caller) granted() bool { return c.done() && c.err == nil }
 
-// failed returns the error of AcquireRequest, or nil if it has not returned or has succeeded.
+// failed returns the error of AcquireRequest. It returns nil while AcquireRequest waits and if it has succeeded.
 func (c *caller) failed() error {
 	if c.done() {
 		return c.err
@@ -208,8 +208,7 @@ func answer(t *testing.T, c *caller, r ratelimits.Response) {
 	c.update(r)
 }
 
-// granted returns how many callers have been granted. It requires that no caller is granted before an earlier one of
-// the list.
+// granted returns how many callers have been granted. It requires that they are the first ones of the list.
 func granted(t *testing.T, all []*caller) int {
 	t.Helper()
 	n := 0
@@ -240,7 +239,7 @@ func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 
 // discoverPunctual discovers a bucket that has no requests remaining, and sends another request after the reset. That
 // shows that the bucket opens on time. So at the next opening, all requests that the limit allows leave at once.
-// Otherwise the first of them would leave alone.
+// Without that proof, the first of them would leave alone.
 func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
 	require.Zero(t, r.Remaining)
@@ -347,8 +346,8 @@ func one(rule discordsim.Rule) discordsim.Config {
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited()}
 }
 
-// send starts a goroutine that sends a request and repeats it after each 429. It returns when the request has arrived
-// at the manager.
+// send starts a goroutine that sends a request and repeats the request after each 429. send returns when the request
+// has arrived at the manager.
 func (w *world) send(ctx context.Context, method, path string, then func(status int, err error)) {
 	w.sent++
 	number := w.sent

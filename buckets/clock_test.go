@@ -49,8 +49,8 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 	}
 }
 
-// The deadline of a context has passed by the manager's clock, but not by the real clock. A request that has to wait
-// must be rejected at once.
+// According to the manager's clock, the deadline of a context has passed; according to the real clock, it has not. A
+// request that has to wait must be rejected at once.
 func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &jumpingClock{Clock: clockwork.NewRealClock()}

@@ -122,7 +122,7 @@ func (l *limitedLog) process(key string) {
 	l.times[key] = append(l.times[key], time.Now())
 }
 
-// exceeded counts the requests that were processed beyond the limit.
+// exceeded returns how many requests were processed beyond the limit.
 func (l *limitedLog) exceeded() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,7 +291,7 @@ func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
 		wait(time.Millisecond)
 		second, third := as(m, "Bot two", hook), as(m, "Bot three", hook)
 		wait(period - 10*time.Second)
-		early.update(refused(ratelimits.ClassGlobal, 60*time.Second)) // ends 50 s after the bucket opens
+		early.update(refused(ratelimits.ClassGlobal, 60*time.Second)) // the hold ends 50 s after the bucket opens
 		wait(10*time.Second + roundings)
 		require.False(t, first.done())
 		require.True(t, second.granted())
@@ -415,7 +415,7 @@ func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 	}
 }
 
-// A caller that ignores Start's error must get the same error from its requests.
+// If a caller ignores the error of Start, Acquire must return the same error.
 func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))

@@ -167,7 +167,7 @@ func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A limit that was declared for each credential is now declared across credentials, or the reverse. The new limit must
+// A limit was declared for each credential and is now declared across credentials, or the reverse. The new limit must
 // not take over the windows of the old one.
 func TestWindowOfOneCredentialIsNotThatOfAllInTheNextProcess(t *testing.T) {
 	t.Parallel()

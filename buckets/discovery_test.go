@@ -50,8 +50,8 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 	}
 }
 
-// The response to a newer request has named a new hash. When the response to an older request then names the old hash,
-// the older request must be charged in the bucket of the old hash and in the route's new bucket.
+// The response to a newer request has named a new hash. After that, the response to an older request names the old
+// hash. The older request must be charged both in the bucket of the old hash and in the route's new bucket.
 func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("old", 5, 4, time.Minute))
@@ -64,8 +64,8 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	})
 }
 
-// The responses to three requests arrive in the order third, first, second. The last of these responses names another
-// hash. It must not change the route's hash, because its request is older than the third.
+// The responses to three requests arrive in the order third, first, second. The response to the second request names
+// another hash. That must not change the route's hash, because the third request is newer.
 func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		here := limited("here", 50, 40, time.Minute)
@@ -143,7 +143,8 @@ func TestHashForSomeChannels(t *testing.T) {
 	})
 }
 
-// The hash of a whole route changes. When a second channel names the new hash, all other channels must move to it.
+// The hash of a whole route changes. When a second channel names the new hash, all other channels must move to this
+// hash.
 func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for channel := range 4 {
@@ -227,8 +228,8 @@ func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 	})
 }
 
-// Two routes share a channel's bucket. When the bucket has been evicted, the manager must still know that they share
-// it.
+// Two routes share a channel's bucket. When the bucket has been evicted, the manager must still know that the routes
+// share a bucket.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for channel := range 2 {
@@ -243,8 +244,8 @@ func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	})
 }
 
-// A channel first names a hash of its own, and later the hash of the route's other channels. From then on, it must be
-// treated like the other channels again.
+// A channel first names a hash of its own, and later the hash of the route's other channels. From then on, the channel
+// must be treated like the others again.
 func TestChannelComesBackToItsRoute(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		old, new := limited("old", 5, 4, 10*time.Second), limited("new", 5, 4, 10*time.Second)
@@ -270,7 +271,7 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 	})
 }
 
-// A 429 names another bucket than the route's. The refused request must still wait for the 429's Retry-After.
+// A 429 names a bucket that is not the route's. The refused request must still wait for the 429's Retry-After.
 func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

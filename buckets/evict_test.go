@@ -104,8 +104,8 @@ func TestGivenClockDecides(t *testing.T) {
 	})
 }
 
-// The garbage collector runs while a request is in flight. Whatever the outcome of that request is, it must not count
-// as in flight after its end, and the next request must be granted.
+// The garbage collector runs while a request is in flight. Whatever the outcome of that request is, the request must
+// not count as in flight after its end, and the next request must be granted.
 func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(buckets.Lease){
@@ -135,8 +135,8 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	}
 }
 
-// A bucket's period changes before it is evicted. When the bucket is created again, it must have the latest period, not
-// the first.
+// The period of a bucket changes before the bucket is evicted. When the bucket is created again, it must have the
+// latest period, not the first.
 func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)

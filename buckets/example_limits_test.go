@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Discord accepts two changes of a channel's name in ten minutes, but no header shows that limit. If the limit is
-// declared, the manager sends only as many requests as Discord accepts.
+// Discord accepts two changes of a channel's name in ten minutes, but no header shows that limit. With a declared
+// limit, the manager sends only as many of these requests as Discord accepts.
 func ExampleWithLimit() {
 	manager := buckets.NewRESTBucketManager(
 		buckets.WithMaxRateLimit(time.Minute),

@@ -18,8 +18,9 @@ import (
 // digest is a hash of everything that a server and its limits remember. Reflection finds the fields, so the digest
 // includes new fields without a change in this file. Two states with the same digest are treated as the same state.
 //
-// Times and spans have the same type, but a time is added as its difference from now. The manager's clock starts at 72
-// hours (the constant past) and no span is longer than 24 hours, so large values are times and small values are spans.
+// Instants and spans have the same type (time.Duration), but an instant is added as its difference from now. The
+// manager's clock starts at 72 hours (the constant past) and no span is longer than 24 hours. So large values are
+// instants and small values are spans.
 type digest struct {
 	sum   uint64
 	now   time.Duration
@@ -103,7 +104,7 @@ type reader func(p unsafe.Pointer, d *digest)
 
 // ignored lists fields and whole types on which no decision depends: counters, times that only show an order, values
 // that are only displayed, caches (line.needed repeats what the queues say), values that are the same in all states,
-// and fields that are empty between two calls.
+// and fields that are empty between two calls of the manager.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after",
 	"buckets.server.touched", "buckets.server.free", "buckets.server.latest", "buckets.server.spare",
@@ -371,7 +372,8 @@ func structReader(t reflect.Type) reader {
 	}
 }
 
-// countsFrom lists the fields that hold an earlier value of a counter, each with a function that returns the counter.
+// countsFrom lists the fields that hold an earlier value of a counter, each with a function that returns the counter's
+// current value.
 var countsFrom = map[string]func(*counters) uint64{
 	"ratelimits.Window.countedAt": func(c *counters) uint64 { return c.answered },
 	"ratelimits.Permit.answered":  func(c *counters) uint64 { return c.answered },
@@ -414,8 +416,8 @@ func (d *digest) countFromBucket(b *bucket) {
 	}
 }
 
-// counting returns a function that sets the counters for the fields of a struct. If the struct needs no counters, it
-// returns nil. The function reports whether the fields of the struct still have to be read.
+// counting returns a function that sets the counters for the fields of a struct, or nil if these fields need no
+// counters. The returned function reports whether the fields of the struct still have to be read.
 func counting(t reflect.Type) func(p unsafe.Pointer, d *digest) bool {
 	switch nameOf(t) {
 	case "ratelimits.charge":

@@ -16,12 +16,12 @@ import (
 
 // In small worlds, the explorer tries all sequences of events (stories) up to a certain length. It searches breadth
 // first, so the first counter-example is a shortest one. A state is stored as the list of events that leads to it. To
-// visit a state, the explorer plays its list once from the start. It restores the state before each event that it tries
-// there.
+// visit a state, the explorer plays this list once from the start. Before each event that it tries there, it restores
+// the state.
 //
-// With RATELIGHT_EXPLORE=1 it explores almost three million states. On two processors that takes about a minute and a
-// half. RATELIGHT_EXPLORE_STORY="world: 4 8 0" prints one story in words. The report of a counter-example ends with the
-// value for that story.
+// With RATELIGHT_EXPLORE=1 the explorer visits almost three million states. On two processors that takes about a minute
+// and a half. RATELIGHT_EXPLORE_STORY="world: 4 8 0" prints one story in words. The report of a counter-example ends
+// with the value for its story.
 
 var smallWorlds = []smallWorld{
 	{
@@ -167,7 +167,7 @@ func (x *explorer) explore(depth int) (counterExample []event) {
 }
 
 // visit lets an event happen in a state. It returns nil if the event leads to a known state. Because lookAgain may
-// repair a fault, visit calls drain first. Then it restores the state, repeats the event and calls lookAgain.
+// repair a fault, visit calls drain first. Then visit restores the state, repeats the event and calls lookAgain.
 func (x *explorer) visit(l *savedLife, e event) (child *node, fault bool) {
 	x.played.Add(1)
 	l.state.restore()
@@ -211,8 +211,8 @@ func (l *savedLife) goTo(story []event) {
 	l.state = saveState(l.life)
 }
 
-// lookAgain makes the server check all waiting requests again. If a request leaves because of that, it could have left
-// earlier, and the server has missed that. This is a fault.
+// lookAgain makes the server check all waiting requests again. If a request leaves because of that, the server has
+// missed that the request could leave. This is a fault.
 func (l *life) lookAgain() {
 	s := l.server
 	s.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The model remembers only what the responses have said. It makes no decisions; it checks that the manager has done
-// nothing wrong.
+// The model remembers only what the responses have said. It makes no decisions. It only checks that the manager has
+// done nothing wrong.
 
 // scope is the limit that a 429 is about.
 type scope uint8
@@ -39,7 +39,7 @@ const (
 
 // memory is what the simulated server and the model remember.
 type memory struct {
-	hashOf  [2]int // the hash in which the server counts each route
+	hashOf  [2]int // for each route, the hash in whose bucket the server counts
 	counted [2]counted
 
 	known    [2]int // for each route, the hash in the response to the newest request
@@ -88,7 +88,7 @@ func (l *life) scopesOf(route int) []scope {
 	return all
 }
 
-// inFlight yields all requests in flight without the given one.
+// inFlight yields all requests in flight except the given one.
 func (l *life) inFlight(but *actor) func(yield func(*actor) bool) {
 	return func(yield func(*actor) bool) {
 		for i := range l.actors {

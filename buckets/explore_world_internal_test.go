@@ -55,7 +55,7 @@ const (
 	second               // a second passes
 	collect              // the collector runs
 	lift                 // LiftHolds
-	arrive               // the first of the arrivals, one for each kind
+	arrive               // a request of the first kind arrives; each kind has such an event
 	ends    = arrive + most
 	cancel  = ends + most*event(answers)
 	events  = cancel + most
@@ -222,7 +222,7 @@ func (l *life) possible() (all uint64) {
 	return all
 }
 
-// do lets an event happen.
+// do makes an event happen.
 func (l *life) do(e event) {
 	l.granted = l.granted[:0]
 	switch {
@@ -269,7 +269,7 @@ func (a *actor) String() string {
 // reset makes the actor absent.
 func (a *actor) reset() { *a = actor{index: a.index} }
 
-// wait lets time pass (see pass), and calls the timer's function if the timer is due.
+// wait lets time pass (see exploreClock.pass), and calls the timer's function if the timer is due.
 func (l *life) wait(d time.Duration) {
 	if rings := l.clock.pass(d); rings {
 		l.say("the timer rings")

@@ -104,7 +104,7 @@ type angry struct{ slog.Handler }
 func (angry) Enabled(context.Context, slog.Level) bool  { return true }
 func (angry) Handle(context.Context, slog.Record) error { panic("handler") }
 
-// A hook or a log handler panics. The caller must get the panic, and no lock may stay held, so that other requests are
+// A hook or a log handler panics. The caller must get the panic. No lock may stay held, so that other requests are
 // granted and the manager can close.
 func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	t.Parallel()

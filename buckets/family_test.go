@@ -132,8 +132,8 @@ func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major strin
 	return found
 }
 
-// Because of a wrong hint, requests of a route wait for the bucket of another route. They must leave as soon as a
-// response shows the route's own bucket.
+// Because of a wrong hint, requests of a route wait for the bucket of another route. As soon as a response shows the
+// route's own bucket, these requests must leave.
 func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
@@ -355,7 +355,8 @@ func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {
 	})
 }
 
-// If a route's own responses have named its bucket, the route must not wait while the hint for another route is tested.
+// If a route's own responses have named its bucket, its requests must not wait while the hint for another route is
+// tested.
 func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("reactions", 9, 8, time.Minute))

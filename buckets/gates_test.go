@@ -16,8 +16,8 @@ import (
 )
 
 // gate is a reason for which requests wait. When the requests in before have been answered and prepare has been called,
-// every new request of the gate waits. prepare returns a function that lets these requests leave, together or one after
-// the other. A gate without prepare opens by itself.
+// every new request of the gate (see call) waits. prepare returns a function that lets these requests leave, together
+// or one after the other. A gate without prepare opens by itself.
 type gate struct {
 	name    string
 	options []buckets.Option
@@ -213,8 +213,8 @@ func drive(t *testing.T, all []*caller) {
 	}
 }
 
-// An operator asks why a request waits and until when. Predict, errors, WaitingRequests, Buckets and hooks must all
-// give the same answer.
+// An operator asks why a request waits and how long. Predict, errors, WaitingRequests, Buckets and hooks must all give
+// the same answer.
 func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	t.Parallel()
 	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
@@ -268,8 +268,8 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	})
 }
 
-// A request that is exempt from the global limit stands behind one that waits for that limit. When the request in front
-// leaves the queue or is overtaken, the exempt request must leave at once.
+// A request that is exempt from the global limit waits behind a request that waits for that limit. When the request in
+// front leaves the queue or is overtaken, the exempt request must leave at once.
 func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 	t.Parallel()
 	exempt, err := routes.New("POST", "/channels/{channel_id}/exempt-thing", routes.GlobalExempt)

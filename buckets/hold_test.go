@@ -114,7 +114,7 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 	})
 }
 
-// LiftHolds ends the hold of a 429. Then one request must go first, alone.
+// LiftHolds ends the hold of a 429. After that, one request must first leave alone.
 func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
@@ -129,7 +129,7 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	})
 }
 
-// LiftHolds must restart the backoff for consecutive 429s, whether or not the hold has ended before.
+// LiftHolds must restart the backoff for consecutive 429s, whether the hold has already ended or not.
 func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -271,8 +271,8 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 	}
 }
 
-// A shared 429 holds a resource for all credentials. If a route of another credential moves to a new hash after that,
-// its requests to the resource must still be held.
+// A shared 429 holds a resource for all credentials. If a route of another credential then moves to a new hash, the
+// route's requests to the resource must still be held.
 func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {
@@ -291,8 +291,8 @@ func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 	})
 }
 
-// The hold of a resource moves with a route to a bucket where requests of another route wait. If that makes their wait
-// too long, they must be rejected.
+// The hold of a resource moves with a route to a bucket where requests of another route wait. Those requests must be
+// rejected if their waits become too long.
 func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))

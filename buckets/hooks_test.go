@@ -241,8 +241,8 @@ func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// Hooks and log handlers must get the context of the request for which they are called, even if the request was granted
-// because another one ended. Tracing needs that.
+// Hooks and log handlers must get the context of the request for which they are called, because tracing needs that.
+// That must also be so if a request was granted because another request ended.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		told := make(map[string][]any)

@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Two queues swap their places in a line. The turn that one of them has at the global limit must not move to the other.
+// Two queues swap their places in a line. The turn that one queue has at the global limit must not move to the other
+// queue.
 func TestQueuesThatChangePlacesKeepTheirTurnsElsewhere(t *testing.T) {
 	t.Parallel()
 	gate, own, other := &turns{}, &queue{}, &queue{}

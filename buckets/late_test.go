@@ -28,8 +28,8 @@ func notYet(limit int, rest time.Duration) ratelimits.Response {
 	return usedUp("messages", limit, rest)
 }
 
-// showLate shows the manager that a bucket of one request opens late: a request at the announced time gets a 429, and
-// is accepted lateBy after that time.
+// showLate shows the manager that a bucket of one request opens late. A request at the announced time gets a 429. When
+// it is sent again lateBy after that time, it is accepted.
 func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -111,7 +111,7 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 	})
 }
 
-// One hash has shown that it opens late. That must not delay the buckets of another hash.
+// One hash has shown that its buckets open late. That must not delay the buckets of another hash.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		showLate(t, m, message(1))
@@ -170,7 +170,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 }
 
 // One request tries whether the seconds of the global limit open on time again. That request may be a long upload, so
-// the others must wait for it only until the second is certainly open.
+// the others must wait for its outcome only until the second is certainly open.
 func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(4))

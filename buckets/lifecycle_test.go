@@ -283,7 +283,7 @@ func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
 	})
 }
 
-// A request that was refused, failed or not sent may come back. Shutdown must wait a second for that, and no longer.
+// A request that was refused, failed or not sent may come back. Shutdown must wait exactly a second for that.
 func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(buckets.Lease){
@@ -460,7 +460,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 	}
 }
 
-// A hook panics at the end of the last request. Shutdown must return all the same.
+// A hook panics at the end of the last request. Shutdown must return nevertheless.
 func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}))

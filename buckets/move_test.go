@@ -192,7 +192,8 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 	})
 }
 
-// While LiftHolds runs, the requests of a bucket with a hold move to another bucket. That hold must end, too.
+// While LiftHolds runs, the requests of a bucket with a hold move to another bucket. The hold that moves with them must
+// end, too.
 func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -353,8 +354,8 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	}
 }
 
-// A 429 makes the waits of 900 requests too long. The manager checks fewer requests at a time. All 900 must be rejected
-// at once, and no others.
+// A 429 makes the waits of 900 requests too long. The manager checks fewer requests at a time. Nevertheless, all 900,
+// and no others, must be rejected at once.
 func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(1000*time.Second), buckets.WithGlobalLimit(0))

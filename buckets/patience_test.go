@@ -162,8 +162,8 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	})
 }
 
-// One request waits for a bucket that opens long after patience ends. Requests that wait for a probe must nevertheless
-// leave when patience ends.
+// One request waits for a bucket that opens much later. Nevertheless, requests that wait for a probe must leave when
+// they have waited as long as the constant patience.
 func TestSlowProbeIsNotAwaitedUntilAnotherBucketOpens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -178,7 +178,7 @@ func TestSlowProbeIsNotAwaitedUntilAnotherBucketOpens(t *testing.T) {
 	})
 }
 
-// When patience is over, a second request is sent. If the outcome of the first request arrives after that, the third
+// After the time patience, a second request is sent. If the outcome of the first request arrives then, the third
 // request must still wait for the outcome of the second.
 func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	t.Parallel()
@@ -220,7 +220,7 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 }
 
 // A request of an undiscovered route may belong to the bucket of another route. So requests of that bucket must wait
-// for the outcome of the undiscovered request, too, but not longer than patience.
+// for the outcome of the undiscovered request, too, but not longer than the constant patience.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
@@ -237,8 +237,8 @@ func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	})
 }
 
-// Three credentials get the headers of a global 429 with a wait of an hour, but no body. After patience, the headers
-// count, so the waiting requests of these credentials must be rejected.
+// Three credentials get the headers of a global 429 with a wait of an hour, but no body. After the time patience, the
+// headers count, so the waiting requests of these credentials must be rejected.
 func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
@@ -260,7 +260,7 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 	})
 }
 
-// Requests have waited for the outcome of a slow request until patience was over. When the slow request moves to
+// Requests have waited for a slow request as long as they must (the constant patience). When the slow request moves to
 // another bucket, the requests there must not wait for it again.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
@@ -290,8 +290,8 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 	})
 }
 
-// A hundred requests of a route get no response. Together, they must delay later requests by patience once, not a
-// hundred times.
+// A hundred requests of a route get no response. Together, they must delay later requests by the time patience once,
+// not a hundred times.
 func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {

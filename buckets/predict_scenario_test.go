@@ -18,7 +18,7 @@ import (
 
 // fixedWindow is the server's fixed window of one bucket.
 type fixedWindow struct {
-	limit  int // 0: the bucket is not limited
+	limit  int // 0 for a bucket without a limit
 	period time.Duration
 	mu     sync.Mutex
 	used   int

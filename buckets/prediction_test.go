@@ -40,8 +40,8 @@ func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 	})
 }
 
-// A sub-limit holds other requests of the route. A request to which the sub-limit does not apply must leave at once,
-// even with a maximum wait of 0.
+// A sub-limit holds some requests of a route. Another request, to which the sub-limit does not apply, must leave at
+// once, even with a maximum wait of 0.
 func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, change("1").Route, channelOK)
@@ -185,7 +185,7 @@ func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
 }
 
 // Many requests need the global limit, but their buckets open late. The prediction for a request that can leave earlier
-// must not count them as ahead of it.
+// must not count the others as ahead of it.
 func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))
@@ -552,8 +552,8 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 	return m
 }
 
-// Many requests are ahead in the line of a declared limit. A prediction must count only those whose bucket opens early
-// enough for them to leave first.
+// Many requests are ahead in the line of a declared limit. A prediction must count only the requests whose bucket opens
+// in time for them to leave first.
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := behindOthers(t)
@@ -644,8 +644,8 @@ func impatient(m *buckets.RESTBucketManager, request buckets.Request) *caller {
 }
 
 // The first request in a queue waits for an earlier ordered request. A hold makes the wait of the first request too
-// long, so it is rejected. The next request is not ordered. It must be granted when the hold ends, without waiting for
-// the earlier ordered request.
+// long, so the first request is rejected. The next request is not ordered. It must be granted when the hold ends,
+// although the earlier ordered request is still in flight.
 func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 	t.Parallel()
 	mine := *request(message(1))

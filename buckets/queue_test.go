@@ -224,7 +224,7 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 	})
 }
 
-// Buckets open one after the other. A cancelled request must not make the manager wake up too late for the other
+// Buckets open one after the other. When a request is cancelled, the manager must still wake up in time for the other
 // buckets.
 func TestACancelledRequestDelaysNoOtherBucket(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {

@@ -65,7 +65,7 @@ type randomWorld struct {
 	mu       sync.Mutex
 	requests []*randomRequest
 	charges  map[string][]*randomCharge // by window of a declared limit
-	last     map[string]int             // the id of the latest request that was granted, by kind
+	last     map[string]int             // for each kind, the highest id of a granted request
 	story    []string
 	fault    string
 }
@@ -316,7 +316,8 @@ func (w *randomWorld) granted(r *randomRequest) {
 	}
 }
 
-// ended records that a request has ended. If it counts for its declared limits, it does so for a period from now on.
+// ended records that a request has ended. If the request counts for its declared limits, it counts for a period from
+// now on.
 func (w *randomWorld) ended(r *randomRequest, counts bool) {
 	r.flies = false
 	for key, all := range w.charges {
@@ -422,7 +423,7 @@ func (w *randomWorld) check() {
 	s := w.server
 	s.mu.Lock()
 	before, isDelayed := s.counts.granted, false
-	for _, b := range s.busy { // the server checks a reservation whose instant has changed only at its old instant
+	for _, b := range s.busy { // if a reservation's instant has changed, the server checks it only at the old one
 		for q := range b.queues.all {
 			if q.waiting.Len() > 0 && q.reserved != nil {
 				at, ok := q.opens(s.now())

@@ -120,7 +120,8 @@ func TestOrderOfABucketHoldsWithManyDeclaredLimits(t *testing.T) {
 	})
 }
 
-// A tenant has requests in many buckets. Its request in one more bucket must nevertheless leave when its turn comes.
+// A tenant has requests in many buckets. The tenant's request in one more bucket must nevertheless leave when its turn
+// comes.
 func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -138,7 +139,7 @@ func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
 	})
 }
 
-// A tenant has requests in many buckets. A new tenant must take turns with it, whatever other requests wait.
+// A tenant has requests in many buckets. A new tenant must take turns with this tenant, whatever other requests wait.
 func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 	t.Parallel()
 	for name, elsewhere := range map[string]func(t *testing.T, m *buckets.RESTBucketManager){
@@ -182,8 +183,8 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 	}
 }
 
-// Another tenant sends requests with priority without end. A request must wait only for those that arrive at most
-// HeadStart after it.
+// Another tenant sends requests with priority without end. A request must wait only for the requests with priority that
+// arrive at most HeadStart after it.
 func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))

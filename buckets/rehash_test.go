@@ -90,8 +90,8 @@ func TestRoutesThatAgreeStayTogether(t *testing.T) {
 				discover(t, m, list(1), limited("same", limit, limit-2, time.Second))
 				wait(2 * time.Second)
 			}
-			// The response to a slow request still names the limit before the change, and the next response contradicts
-			// it.
+			// The response to a slow request still names the limit before the change. The next response contradicts this
+			// response.
 			discover(t, m, list(1), limited("same", limit-1, limit-2, time.Second))
 			discover(t, m, message(1), limited("same", limit, limit-3, time.Second))
 			wait(2 * time.Second)
@@ -237,7 +237,7 @@ func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) 
 	})
 }
 
-// flip sends n requests to a route. Their responses name two hashes in turn. After enough changes, the route's requests
+// flip sends n requests to a route, whose responses name two hashes in turn. After enough changes, the route's requests
 // are sent one at a time.
 func flip(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	t.Helper()

@@ -169,7 +169,7 @@ func (r *restarts) end() []byte {
 }
 
 // A program is restarted a thousand times: closed or killed, at once or after a pause, with requests in flight and with
-// the clock set to another time. It must cause no 429 that could have been avoided.
+// the clock set to another time. The program must cause no avoidable 429.
 func TestThousandRestartsInTheMiddleOfWindowsCauseNoAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	const worlds, each = 100, 10

@@ -105,7 +105,7 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	}
 }
 
-// A state has an invalid response with a time in the future. It must count for one period from now on.
+// A state has an invalid response with a time in the future. The response must count for one period from now on.
 func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

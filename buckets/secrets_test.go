@@ -123,7 +123,7 @@ func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
 	})
 }
 
-// Other limiters get Requests and may log them, so no form of a printed Request may contain its secrets.
+// Other limiters get Requests and may log them. So no form of a printed Request may contain the Request's secrets.
 func TestARequestIsPrintedWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	const credential, token = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret", "webhook-secret_0123456789"

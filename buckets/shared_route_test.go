@@ -235,7 +235,7 @@ func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 	})
 }
 
-// UpdateRateLimits must not end a probe, because it reports the response to another request.
+// UpdateRateLimits must not end a probe, because UpdateRateLimits reports the response to another request.
 func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, newStore(t))

@@ -240,14 +240,14 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	wait(10 * time.Second)
 }
 
-// No request waits forever in random worlds of managers that share declared limits.
+// In random worlds of managers that share declared limits, no request may wait for ever.
 func TestRandomSharedWorldsSendAllRequests(t *testing.T) {
 	for seed := range uint64(80) {
 		synctest.Test(t, func(t *testing.T) { randomSharedWorld(t, seed, 0) })
 	}
 }
 
-// Managers and their source do not call each other endlessly at one instant, whatever wait is predicted.
+// Managers and their source must not call each other endlessly at one instant, whatever wait is predicted.
 func TestManagersAndTheirSourceMakeNoEndlessCalls(t *testing.T) {
 	for _, forecast := range []time.Duration{time.Second, time.Hour} {
 		for range 4 { // goroutines run in another order each time

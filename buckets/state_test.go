@@ -509,8 +509,8 @@ func TestStateIsLeftFromProcessToProcess(t *testing.T) {
 	})
 }
 
-// WithGlobalLimitOf needs the credential, which no state contains. The credential's own limit must apply again at its
-// first use in the next process.
+// WithGlobalLimitOf needs the credential, which no state contains. In the next process, the credential's own limit must
+// apply again when the credential is first used.
 func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		large := buckets.WithGlobalLimitOf(func(authorization string) int {
@@ -719,8 +719,8 @@ func BenchmarkRestoreStateOf100000Buckets(b *testing.B) {
 	}
 }
 
-// Processes share their buckets and limits through a store, so the state of a process must not contain them. It must
-// contain the edge, because each process has that for itself.
+// Processes share their buckets and limits through a store, so the state of a process must not contain them. The state
+// must contain the edge, because each process has an edge of its own.
 func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := buckets.WithShared(newStore(t))

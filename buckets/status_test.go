@@ -118,7 +118,7 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 }
 
 // Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
-// it.
+// that hold.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),

@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// store is a store of shared limits on an engine in memory, for all managers of one test. Its calls take no time, but a
-// loan is returned a millisecond after another manager needs it.
+// store is a store of shared limits on an engine in memory, for all managers of one test. Its calls take no time.
+// Permits that are lent to a manager (a loan) are returned a millisecond after another manager needs them.
 type store struct {
 	*memoryengine.Engine
 	*shared.Store
@@ -52,7 +52,7 @@ func (s *store) outage(down bool) {
 	wait(1500 * time.Millisecond)
 }
 
-// exchanged waits until messages have been exchanged and a loan has been returned.
+// exchanged waits until messages have been exchanged and a loan (permits lent to a manager) has been returned.
 func exchanged() { wait(5 * time.Millisecond) }
 
 // noisy is a store that also calls all functions named changed when nothing has changed: when the test asks for it, and

@@ -298,7 +298,7 @@ const (
 	useMargin = 0.02
 )
 
-// wanted returns the share of a limit that has to be used. It is called only for limits that are the only limit of some
+// wanted returns the share of a limit that has to be used. It is called only for limits that are the only need of some
 // requests, so there is always something to send.
 func (c *crossing) wanted(name string, ideal []*flow) float64 {
 	return min(leastUse, c.use(name, ideal)-useMargin)
@@ -394,7 +394,8 @@ func TestIdealOrderOfLimitsThatCross(t *testing.T) {
 	assert.Equal(t, 10*time.Second, longest(c.ideal()))
 }
 
-// Some requests need several limits. They must not starve, and must not keep other requests from using the limits.
+// Some requests need several limits. These requests must not starve, and must not keep other requests from using the
+// limits.
 func TestStructuralLimitsThatCross(t *testing.T) {
 	t.Parallel()
 	for name, world := range crossings {

@@ -104,7 +104,7 @@ func TestANewerRequestTakesThePlaceWhateverItWaitsFor(t *testing.T) {
 }
 
 // A thousand edits of a message are made in ten seconds, and the server allows five in five seconds. The last edit must
-// be sent, and it must not wait behind the others.
+// be sent without waiting behind the others.
 func TestAThousandEditsOfOneMessage(t *testing.T) {
 	t.Parallel()
 	for _, ordered := range []bool{false, true} {
@@ -166,8 +166,8 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 	})
 }
 
-// A request got a 429, so it was not processed. It must not be sent again if a newer request with its key has been sent
-// or waits.
+// A request got a 429, so it was not processed. The request must not be sent again if a newer request with the same key
+// has been sent or waits.
 func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	t.Parallel()
 	refusal := usedUp("messages", 5, time.Minute)
@@ -235,7 +235,8 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	}
 }
 
-// The bound of the queue and the prediction of a newer request must not count the older request that it supersedes.
+// A newer request supersedes an older one. Neither the bound of the queue nor the prediction for the newer request may
+// count the older one.
 func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t, buckets.WithMaxWaiting(3))
@@ -330,8 +331,8 @@ func TestOthersBetweenARefusedRequestAndTheNewerOneAreJudgedAgain(t *testing.T) 
 	})
 }
 
-// A newer request takes the place of an older one and is sent at once. If it gets a 429, it must come back to that
-// place.
+// A newer request takes the place of an older one and is sent at once. If the newer request gets a 429, it must come
+// back to that place.
 func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

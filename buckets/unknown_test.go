@@ -305,7 +305,7 @@ func TestLostRequestsAreChargedWhereTheyMayCount(t *testing.T) {
 // for each major parameter.
 
 // erring returns the configuration of a server. Until the given time, the server answers all requests with an error
-// without limit headers. After that, it has a bucket of one request per second.
+// without limit headers. After that, the server has a bucket of one request per second.
 func erring(status int, until time.Duration) discordsim.Config {
 	return discordsim.Config{
 		Rules: []discordsim.Rule{{

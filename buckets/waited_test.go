@@ -142,7 +142,7 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 	}
 }
 
-// Stats must count a granted request as Waited at once, even if its caller runs later.
+// Stats must count a granted request as Waited at once, even if the caller's goroutine runs later.
 func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))

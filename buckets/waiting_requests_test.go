@@ -128,8 +128,8 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 	})
 }
 
-// WaitingRequests must yield the requests of a bucket in the order in which they leave, and the Ahead of each must
-// count the requests before it.
+// WaitingRequests must yield the requests of a bucket in the order in which they leave. The field Ahead of a request
+// must be the number of requests before it.
 func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
