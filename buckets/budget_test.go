@@ -160,7 +160,7 @@ func serve(t *testing.T, m *buckets.RESTBucketManager, authorization string) {
 	t.Helper()
 	r := calledBack(authorization)(0)
 	lease, err := m.AcquireRequest(t.Context(), &r)
-	require.NoError(t, err, "%s is not served", authorization)
+	require.NoError(t, err, "%s must be served", authorization)
 	lease.Update(plain(200))
 }
 

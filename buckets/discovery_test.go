@@ -159,7 +159,7 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 		assert.True(t, third.granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "3").InFlight)
 		assert.False(t, fourth.granted(),
-			"the channel had used up the old bucket, and the new one may have the same count")
+			"the channel's old bucket was used up, and the new one may count the same requests")
 		third.update(limited("new", 5, 3, 10*time.Second))
 		wait(11 * time.Second)
 		require.True(t, fourth.granted())

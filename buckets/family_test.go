@@ -460,7 +460,7 @@ func TestAHintOfAnotherProcessIsOverruledByTheRoutesOwnResponse(t *testing.T) {
 		first, second := ask(b, unreact(1)), ask(b, unreact(1))
 		wait(time.Second)
 		require.True(t, first.granted(), "the hint names a bucket with room")
-		require.False(t, second.granted(), "the second waits for the first one's response")
+		require.False(t, second.granted(), "the second request waits for the first response")
 		first.update(limited("removing", 2, 1, time.Minute))
 		wait(time.Second)
 		require.True(t, second.granted())

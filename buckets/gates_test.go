@@ -200,7 +200,7 @@ func drive(t *testing.T, all []*caller) {
 	t.Helper()
 	ended := make(map[*caller]bool)
 	for round := 0; len(ended) < len(all); round++ {
-		require.Less(t, round, 1000, "a request waits for ever")
+		require.Less(t, round, 1000, "no request may wait for ever")
 		for _, c := range all {
 			if c.done() && !ended[c] {
 				ended[c] = true

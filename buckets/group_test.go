@@ -93,8 +93,8 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// Requests of several groups move to another bucket when their route's hash is discovered. There, too, the groups must
-// take turns in the order of their first arrivals.
+// Requests of several groups move to another bucket when their route's hash is discovered. In the new bucket, the
+// groups must take turns in the order of their first arrivals.
 func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 	t.Parallel()
 	for range 20 { // sometimes even a random order would be right

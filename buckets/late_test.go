@@ -45,8 +45,8 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	c.update(oneLeft)
 }
 
-// opensAfter sends a request to a bucket of one request. It requires that the manager sends the next request exactly
-// the given time later.
+// opensAfter sends a request to a bucket of one request. It requires that the manager sends the next request when
+// exactly the given time has passed.
 func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, after time.Duration) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -189,14 +189,14 @@ func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 		require.Equal(t, 4, granted(t, all))
 		updateAll(all[:4], plain(200))
 		wait(time.Second + roundings)
-		require.Equal(t, 5, granted(t, all), "one request tries")
+		require.Equal(t, 5, granted(t, all), "one request tries whether the second is open")
 		wait(900 * ms)
-		require.Equal(t, 5, granted(t, all), "the second may not be open yet")
+		require.Equal(t, 5, granted(t, all), "the second of the global limit may not be open yet")
 		wait(100 * ms)
 		early := granted(t, all)
 		wait(12 * time.Second)
 		late := granted(t, all)
 		wait(3 * time.Second)
-		assert.Equal(t, 8, early, "after a second; %d after 13 s, %d after 16 s", late, granted(t, all))
+		assert.Equal(t, 8, early, "granted after a second; %d after 13 s, %d after 16 s", late, granted(t, all))
 	})
 }

@@ -108,7 +108,7 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 		require.True(t, timerSet(t, clock))
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timerSet(t, clock), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "no timer may be set")
 	})
 }
 
@@ -159,7 +159,7 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 		assert.Zero(t, m.Status(1).BucketsTotal)
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timerSet(t, clock), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "no timer may be set")
 	})
 }
 

@@ -610,8 +610,8 @@ func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	}
 }
 
-// Requests that are cancelled must leave the line of the global limit, too, so that the predictions of later requests
-// do not count them.
+// Cancelled requests must leave the line of the global limit, so that the predictions for later requests do not count
+// them.
 func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))

@@ -45,7 +45,7 @@ func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Du
 	}
 	wait(10 * time.Minute)
 	for _, w := range all {
-		require.Zero(t, w.manager.Stats().Waiting, "a request waits forever")
+		require.Zero(t, w.manager.Stats().Waiting, "no request may wait for ever")
 	}
 	return last.Sub(start)
 }
@@ -93,7 +93,7 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 					}
 				})
 				for _, log := range logs {
-					assert.Zero(t, log.exceeded(), "more than %d per %v were processed", log.limit, log.period)
+					assert.Zero(t, log.exceeded(), "at most %d per %v may be processed", log.limit, log.period)
 				}
 				assert.LessOrEqual(t, took, c.within)
 				assert.Zero(t, refusals(all[0].Server))
@@ -231,7 +231,8 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 	})
 }
 
-// fickle is a store in which the next Take of the bucket with that hash fails, because another manager was faster.
+// fickle is a store in which the next Take of the bucket with the hash in the field hash fails, because another manager
+// was faster.
 type fickle struct {
 	shared.Source
 	hash string

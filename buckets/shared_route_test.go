@@ -255,7 +255,7 @@ func TestEvictedLimitsReturnTheirLoans(t *testing.T) {
 			buckets.WithLimit(buckets.ForAll(), 5, 2*time.Second))
 		known(t, 2, a)
 		discoverShared(t, a, message(1), limited("messages", 2, 1, time.Second))
-		require.Equal(t, 2, a.Stats().Shared.Loans, "of the bucket and the declared limit")
+		require.Equal(t, 2, a.Stats().Shared.Loans, "loans of the bucket and of the declared limit")
 		wait(10 * time.Second)
 		require.Zero(t, a.Stats().Shared.Loans)
 		require.Zero(t, a.Stats().Buckets)

@@ -322,7 +322,7 @@ func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 			}
 			wait(10 * time.Second)
 			var tooLong *ratelimits.TooLongError
-			assert.ErrorAs(t, impatient.failed(), &tooLong, "its max wait is 5 s, and it has waited for 12 s")
+			assert.ErrorAs(t, impatient.failed(), &tooLong, "the maximum wait is 5 s, and the request has waited 12 s")
 			s.outage(false)
 			impatient.cancel()
 			if !moves {

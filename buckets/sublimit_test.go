@@ -150,7 +150,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 100, 80, 15*time.Second))
 		first.again(m)
 		second.update(channelOK)
-		assert.LessOrEqual(t, asked, 2, "at most twice for one request")
+		assert.LessOrEqual(t, asked, 2, "Fields is called at most twice for one request")
 		third := call(background, m, request)
 		wait(11 * time.Second)
 		answer(t, first, channelOK)

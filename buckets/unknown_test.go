@@ -390,7 +390,7 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 		leases := make([]buckets.Lease, many)
 		for i := range leases {
 			lease, err := m.Acquire(buckets.ContextWithMaxWait(background, 0), followUp(1+i), "")
-			require.NoError(t, err, "a follow-up waits")
+			require.NoError(t, err, "no follow-up may wait")
 			leases[i] = lease
 		}
 		for _, lease := range leases {
