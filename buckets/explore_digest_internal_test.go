@@ -59,7 +59,7 @@ func (d *digest) add(v uint64) {
 func (d *digest) addTime(v time.Duration) {
 	switch {
 	case v > past/3*2 && v < math.MaxInt64/2:
-		// rounded, because arrivals at one instant are a nanosecond apart (see arrive)
+		// The difference is rounded, because arrivals at one instant are a nanosecond apart (see arrive).
 		d.add(uint64((v - d.now).Round(time.Microsecond)) ^ 1<<63)
 	case v > 0 && v < time.Microsecond: // a sequence number: only its order counts
 		d.add(1)

@@ -50,8 +50,8 @@ func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Du
 	return last.Sub(start)
 }
 
-// Managers that share declared limits must not exceed them together. They must be as fast as one manager, even when
-// other limits apply to the same requests.
+// Together, managers that share declared limits must not exceed these limits. The managers must be as fast as one
+// manager, even when other limits apply to the same requests.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	type limit struct {

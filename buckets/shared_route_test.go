@@ -235,7 +235,7 @@ func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 	})
 }
 
-// UpdateRateLimits must not end a probe, because UpdateRateLimits reports the response to another request.
+// UpdateRateLimits must not end a probe, because it reports the response to another request.
 func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, newStore(t))
@@ -326,7 +326,7 @@ func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
 				wait(time.Second)
 				m.LiftHolds()
 			}
-			assert.False(t, c.granted(), "the hold must not be lifted")
+			assert.False(t, c.granted(), "the hold was lifted")
 			wait(3 * time.Second)
 			answer(t, c, roomy)
 		})
