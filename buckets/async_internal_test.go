@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// AcquireFunc is AcquireRequest without blocking, for tests with many waiting requests. When it returns, the request is
-// in its queue. AcquireFunc calls done when the request may be sent or is rejected. The calls of done for one manager
-// do not overlap. They come in the order in which the requests left.
+// AcquireFunc does the same as AcquireRequest but does not block. It is for tests with many waiting requests. If the
+// request has to wait, the request is in its queue when AcquireFunc returns. AcquireFunc calls done when the request
+// may be sent or is rejected. For one manager, the calls of done do not overlap and come in the order in which the
+// requests left.
 func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done func(Lease, error)) {
 	c := asyncCallsOf(m)
 	call := c.begin(done)
@@ -28,7 +29,7 @@ func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done fun
 	}()
 }
 
-// AsyncUnderway reports whether requests of AcquireFunc still wait.
+// AsyncUnderway reports whether any call of AcquireFunc still waits for its answer.
 func AsyncUnderway(m *RESTBucketManager) bool {
 	c := asyncCallsOf(m)
 	c.mu.Lock()
@@ -44,7 +45,7 @@ type asyncCall struct {
 	err    error
 }
 
-// asyncCalls are the calls of AcquireFunc on one manager.
+// asyncCalls has the unfinished calls of AcquireFunc on one manager.
 type asyncCalls struct {
 	manager *RESTBucketManager
 
@@ -78,7 +79,8 @@ func (c *asyncCalls) end(call *asyncCall) {
 	c.flush()
 }
 
-// flush sorts the answers and hands them to run, as soon as every call whose request does not wait has an answer.
+// Once every call whose request has stopped waiting has an answer, flush sorts the answers and hands them to run.
+// Before that, it does nothing.
 func (c *asyncCalls) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +102,8 @@ func (c *asyncCalls) flush() {
 	}
 }
 
-// places returns the place of each answered lease among all requests in flight, by the order in which these left.
+// places returns the position of each answered lease in the list of all requests in flight. The list has the order in
+// which the requests left.
 func (c *asyncCalls) places() map[*held]int {
 	places := make(map[*held]int)
 	for _, call := range c.answered {

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// as asks for a lease with the given authorization.
+// as does the same as call, with a request that has the given authorization.
 func as(m *buckets.RESTBucketManager, authorization string, route routes.CompiledRoute) *caller {
 	return call(background, m, buckets.Request{Route: route, Authorization: authorization})
 }
@@ -38,7 +38,7 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		passing.update(roomy)
 		wait(4999 * time.Millisecond)
 		for _, c := range held {
-			assert.False(t, c.granted(), "a shorter Throttle does not shorten the hold; new credentials are held, too")
+			assert.False(t, c.granted(), "the hold keeps its full length and also holds new credentials")
 		}
 		wait(time.Millisecond)
 		for _, c := range held {
@@ -73,8 +73,8 @@ func TestAfterAThrottleTheyLeaveInOrderAndPaced(t *testing.T) {
 	}
 }
 
-// A route that is exempt from the global limit gets a global 429 all the same. The next request to it must wait for the
-// 429's Retry-After.
+// A route is exempt from the global limit, but a request to it gets a global 429. This request must wait for the 429's
+// Retry-After before it is sent again.
 func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, followUp(1), roomy)
@@ -103,7 +103,7 @@ func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
 	}
 }
 
-// A shared 429 is about a resource (here a channel), so it must hold all credentials' requests to that resource.
+// A shared 429 is about a resource (here a channel), so the 429 must hold all credentials' requests to that resource.
 func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {
@@ -125,8 +125,8 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	})
 }
 
-// After global 429s, the backoff must not restart when a request of an interaction succeeds, because global 429s do not
-// hold such requests. Nor may it restart when a request succeeds that was sent before the 429s.
+// The success of an interaction's request must not restart the backoff of global 429s, because global 429s do not hold
+// such requests. The success of a request that was sent before the 429s must not restart the backoff either.
 func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
@@ -158,7 +158,7 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 		m.Throttle(time.Minute)
 		_, err := m.TryAcquire(message(1), "Bot new")
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
-		assert.False(t, at(m, "example.com", bot).done(), "a server that is used later is held, too")
+		assert.False(t, at(m, "example.com", bot).done(), "a server that is first used during the hold is held, too")
 		m.LiftHolds()
 		lease, err := m.TryAcquire(message(1), "Bot newer")
 		require.NoError(t, err)
@@ -166,8 +166,8 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 	})
 }
 
-// Discord counts requests to a route with a token in its path by the token, whether they have the bot's Authorization
-// or not.
+// If the path of a route contains a token, Discord counts the requests with that token together, whether they have the
+// bot's Authorization or not.
 
 func webhookPost(token string) routes.CompiledRoute {
 	return compile(routes.ExecuteWebhook, "77", token)
@@ -222,7 +222,7 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 		assert.Equal(t, buckets.WaitsForGlobal, because)
 		anonymous, other := as(m, "", webhookPost("token")), as(m, "Bot two", webhookPost("token"))
 		require.True(t, anonymous.granted(),
-			"requests without a credential have their own global limit and do not wait behind the bot's")
+			"requests without a credential have a global limit of their own, so they do not wait for the bot's limit")
 		require.True(t, other.granted())
 		require.False(t, as(m, bot, message(1)).granted())
 		wait(1100 * time.Millisecond)
@@ -230,8 +230,8 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 	})
 }
 
-// A global 429 is about a credential. Of the requests in a token's bucket it must hold that credential's, and no
-// others.
+// A global 429 is about one credential. In a token's bucket, a global 429 must hold only the requests of that
+// credential.
 func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
@@ -245,13 +245,13 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 		require.True(t, as(m, "", webhookPost("token")).granted())
 		other.update(refused(ratelimits.ClassGlobal, 10*time.Second))
 		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, waits.failed(), &tooLong, "the request fails as soon as the hold exceeds its maximum wait")
+		require.ErrorAs(t, waits.failed(), &tooLong, "the request fails when the hold exceeds the request's maximum wait")
 		assert.True(t, tooLong.Global)
 	})
 }
 
-// In a token's bucket, the requests of each credential have a queue of their own. Still, the requests of all
-// credentials must leave in the order of their arrival.
+// In a token's bucket, the requests of each credential have a queue of their own. Nevertheless, the requests of all
+// credentials together must leave in the order of their arrival.
 func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))

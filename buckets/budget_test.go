@@ -29,7 +29,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 			refused(ratelimits.ClassShared, time.Second), plain(404), plain(500),
 		} {
 			c := ask(m, message(1))
-			wait(5 * time.Second) // until no hold is left
+			wait(5 * time.Second) // until all holds have ended
 			answer(t, c, r)
 		}
 		wait(5 * time.Second)
@@ -46,7 +46,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 
 		inFlight[0].update(plain(200))
 		other := ask(m, list(7))
-		require.True(t, other.granted(), "one request in flight turned out to be valid")
+		require.True(t, other.granted(), "one of the requests in flight was valid, so there is room again")
 		other.update(plain(403))
 		inFlight[1].update(plain(403))
 		inFlight[2].update(plain(403))
@@ -54,7 +54,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 
 		wait(62 * time.Second)
 		assert.Zero(t, m.Stats().Invalid)
-		assert.True(t, ask(m, message(1)).granted(), "the count is zero after a period")
+		assert.True(t, ask(m, message(1)).granted(), "after a period, the count is zero again")
 	})
 }
 
@@ -88,25 +88,25 @@ func TestWithoutABudgetInvalidRequestsAreNotCounted(t *testing.T) {
 	})
 }
 
-// The requests in flight must not exceed the budget, however they are spread over the buckets.
+// Together, the requests in flight must not exceed the budget, whether they are in one bucket or in many.
 func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const limit = 2000
 		m := started(t, buckets.WithInvalidBudget(limit, time.Minute, 0), buckets.WithGlobalLimit(0))
-		discover(t, m, message(1), ratelimits.Response{Status: 200}) // without limits
+		discover(t, m, message(1), ratelimits.Response{Status: 200}) // the route has no limit
 		var leases []buckets.Lease
 		for range 2 * limit {
 			if lease, err := m.TryAcquire(message(1), bot); err == nil {
 				leases = append(leases, lease)
 			}
 		}
-		assert.Len(t, leases, limit, "in one bucket")
+		assert.Len(t, leases, limit, "leases in one bucket")
 		for channel := range 2 * limit {
 			if lease, err := m.TryAcquire(message(2+channel), bot); err == nil {
 				leases = append(leases, lease)
 			}
 		}
-		assert.Equal(t, limit, m.Stats().InFlight, "in all buckets")
+		assert.Equal(t, limit, m.Stats().InFlight, "leases in all buckets")
 		for _, lease := range leases {
 			lease.Update(ratelimits.Response{Status: 401})
 		}
@@ -132,7 +132,8 @@ func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
 	})
 }
 
-// spend sends requests that are answered with a 403 until the budget refuses one, and returns how many were sent.
+// spend sends requests, each of which gets a 403, until the budget refuses one or 1000 have been sent. It returns how
+// many were sent, and the budget's error.
 func spend(
 	t *testing.T, m *buckets.RESTBucketManager, request func(i int) buckets.Request,
 ) (sent int, refused *ratelimits.BudgetError) {
@@ -149,8 +150,8 @@ func spend(
 	return sent, nil
 }
 
-// calledBack returns a function that makes requests of an interaction callback with the given authorization. Such
-// requests do not wait for each other.
+// calledBack returns a function that creates requests to the route of an interaction callback, with the given
+// authorization. Such requests do not wait for each other.
 func calledBack(authorization string) func(int) buckets.Request {
 	return func(int) buckets.Request { return buckets.Request{Route: callback(1), Authorization: authorization} }
 }
@@ -159,7 +160,7 @@ func serve(t *testing.T, m *buckets.RESTBucketManager, authorization string) {
 	t.Helper()
 	r := calledBack(authorization)(0)
 	lease, err := m.AcquireRequest(t.Context(), &r)
-	require.NoError(t, err, "%s is not served", authorization)
+	require.NoError(t, err, "%s must be served", authorization)
 	lease.Update(plain(200))
 }
 
@@ -177,7 +178,7 @@ func TestACredentialLeavesAsMuchOfTheBudgetToOthersAsItUses(t *testing.T) {
 		sent, _ = spend(t, m, calledBack("")) // requests without a credential share one account
 		assert.Equal(t, 25, sent)
 		sent, _ = spend(t, m, calledBack("Bot worse"))
-		assert.Equal(t, 13, sent, "half of 25")
+		assert.Equal(t, 13, sent, "half of the 25 that are left")
 		serve(t, m, "Bot good")
 		wait(refused.RetryAfter + time.Second)
 		serve(t, m, "Bot bad")
@@ -222,8 +223,8 @@ func TestRequestsInFlightCountForTheShareOfTheirCredential(t *testing.T) {
 	})
 }
 
-// A caller that invents credentials must not get a share of the budget for each of them. Instead, all credentials that
-// are not proven must have one share together.
+// All unproven credentials together must have one share of the budget. Otherwise a caller could invent credentials and
+// get a share for each of them.
 func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
@@ -235,7 +236,7 @@ func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 			r.Unproven = true
 			return r
 		})
-		assert.Equal(t, 50, sent, "half is left for proven credentials, though none has been served yet")
+		assert.Equal(t, 50, sent, "half of the budget is left for proven credentials, although none has been served yet")
 		serve(t, m, "Bot good")
 		serve(t, m, "")
 	})

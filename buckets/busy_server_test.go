@@ -17,16 +17,17 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// BenchmarkBesideLongWork measures TryAcquire and Lease.Return on a known bucket with room while the manager does long
-// work. The server has 1,000,000 buckets; 100,000 requests wait for one of them, and later 100,000 more wait for a
-// bucket each. With the tag locktimes it also prints how long the server's lock was held, in processor time (Linux).
+// BenchmarkBesideLongWork measures how long TryAcquire and Lease.Return take on a known bucket with room while the
+// manager does long work. The server has 1,000,000 buckets. 100,000 requests wait for one of them, and later 100,000
+// more wait, each for a bucket of its own. With the build tag locktimes (Linux only), the benchmark also reports
+// how long the server's lock was held, in processor time.
 //
 //	RATELIGHT_BUSY=1 go test -tags locktimes ./buckets -run '^$' -bench BesideLongWork -benchtime 1x
 //
-// Wanted: p99.9-us <= 1000, worst-us <= 10000. On a machine with other load, compare only runs of the same minute.
+// Wanted: p99.9-us <= 1000, worst-us <= 10000. If the machine has other load, compare only runs of the same minute.
 func BenchmarkBesideLongWork(b *testing.B) {
 	if os.Getenv("RATELIGHT_BUSY") != "1" {
-		b.Skip("takes some GiB; RATELIGHT_BUSY=1 runs it")
+		b.Skip("needs some GiB of memory; set RATELIGHT_BUSY=1 to run it")
 	}
 	s := newBusyServer(b)
 	m := s.manager
@@ -139,7 +140,7 @@ func (s *busyServer) wait(n int, route func(i int) routes.CompiledRoute) {
 	require.Equal(s, before+n, s.manager.Stats().Waiting)
 }
 
-// end ends n of the leases that have not ended yet, with the response r.
+// end takes n of the leases that have not ended yet, and ends them with the response r.
 func (s *busyServer) end(leases []Lease, n int, r ratelimits.Response) {
 	for i := range leases {
 		if n > 0 && leases[i] != (Lease{}) {
@@ -151,7 +152,7 @@ func (s *busyServer) end(leases []Lease, n int, r ratelimits.Response) {
 	require.Zero(s, n)
 }
 
-// beside runs act in a goroutine and reports how long requests took meanwhile.
+// beside runs act in a goroutine and reports how long TryAcquire and Return took meanwhile.
 func (s *busyServer) beside(name string, act func()) {
 	runtime.GC()
 	measured, measures := any(&s.manager.discord.mu).(interface {

@@ -25,8 +25,8 @@ import (
 
 const bot = "Bot one"
 
-// started returns a running manager, which closes when the test is over. The global limit is off unless an option sets
-// it.
+// started returns a running manager that is closed when the test is over. The manager has no global limit unless an
+// option sets one.
 func started(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	m := buckets.NewRESTBucketManager(append([]buckets.Option{buckets.WithGlobalLimit(0)}, options...)...)
@@ -44,8 +44,8 @@ var callersOf = struct {
 	all map[*buckets.RESTBucketManager][]*caller
 }{all: make(map[*buckets.RESTBucketManager][]*caller)}
 
-// everybodyLeaves ends a test: it cancels waiting callers and returns leases. Then it requires that no request waits or
-// is in flight, unless requests of AcquireFunc still wait.
+// everybodyLeaves ends a test: it cancels the waiting callers and returns the leases. Then it requires that no request
+// waits or is in flight. It does not check that while requests of AcquireFunc still wait.
 func everybodyLeaves(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	callersOf.Lock()
@@ -77,8 +77,8 @@ func compile(route routes.Route, parameters ...string) routes.CompiledRoute {
 	return compiled
 }
 
-// message is the route POST /channels/{channel_id}/messages, and list (below) is the route GET of the same path. Both
-// have the channel as their major parameter.
+// message returns the route POST /channels/{channel_id}/messages; list (below) returns the route GET of the same path.
+// The channel is the major parameter of both.
 func message(channel int) routes.CompiledRoute {
 	return compile(routes.CreateMessage, strconv.Itoa(channel))
 }
@@ -90,8 +90,8 @@ func list(channel int) routes.CompiledRoute {
 // interactionToken returns a token that begins as Discord's interaction tokens do.
 func interactionToken(n int) string { return "aW50ZXJhY3Rpb246" + strconv.Itoa(n) }
 
-// callback is the route of the first response to an interaction, and followUp (below) that of a later message. Both are
-// exempt from the global limit.
+// callback returns the route of the first response to an interaction; followUp (below) returns that of a later message.
+// Both routes are exempt from the global limit.
 func callback(n int) routes.CompiledRoute {
 	return compile(routes.CreateInteractionResponse, strconv.Itoa(n), interactionToken(n))
 }
@@ -100,8 +100,8 @@ func followUp(n int) routes.CompiledRoute {
 	return compile(routes.ExecuteWebhook, "77", interactionToken(n))
 }
 
-// limited is a 200 with limit headers, plain (below) a response without them, and refused (below) a 429 with a
-// Retry-After.
+// limited returns a 200 with limit headers, plain (below) a response without limit headers, and refused (below) a 429
+// with a Retry-After.
 func limited(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	return ratelimits.Response{
 		Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after,
@@ -114,13 +114,13 @@ func refused(class ratelimits.Class, wait time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: wait}
 }
 
-// inBucket adds a bucket's headers to a response.
+// inBucket returns r with the headers of a bucket.
 func inBucket(r ratelimits.Response, hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	r.Limited, r.Bucket, r.Limit, r.Remaining, r.ResetAfter = true, hash, limit, remaining, after
 	return r
 }
 
-// usedUp is the 429 of a bucket in which nothing remains until its Retry-After has passed.
+// usedUp returns the 429 of a bucket that has no requests remaining and resets when the Retry-After has passed.
 func usedUp(hash string, limit int, wait time.Duration) ratelimits.Response {
 	return inBucket(refused(ratelimits.ClassUser, wait), hash, limit, 0, wait)
 }
@@ -132,15 +132,15 @@ type caller struct {
 	cancel   context.CancelFunc
 	answered atomic.Bool
 
-	// Read these only when done returns true.
+	// Read the fields below only after done has returned true.
 	lease buckets.Lease
 	err   error
 	at    time.Time // when AcquireRequest returned
-	ended bool      // the lease has ended; for tests that poll many callers
+	ended bool      // the lease has ended; used only by tests that poll many callers
 }
 
 // call calls AcquireRequest in a goroutine and returns when all goroutines of the bubble are blocked. So requests
-// arrive in the order of the calls.
+// arrive in the order in which a test calls call.
 func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Request) *caller {
 	c := &caller{request: request}
 	c.context, c.cancel = context.WithCancel(ctx)
@@ -148,7 +148,7 @@ func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Req
 	return c
 }
 
-// ask does the same as call with a request of bot to the given route.
+// ask does the same as call, with a request to the given route with the authorization bot.
 func ask(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
 	return call(background, m, *request(route))
 }
@@ -180,7 +180,7 @@ func (c *caller) done() bool { return c.answered.Load() }
 
 func (c *caller) granted() bool { return c.done() && c.err == nil }
 
-// failed returns the error of AcquireRequest, or nil if it has not returned or has succeeded.
+// failed returns the error of AcquireRequest. It returns nil while AcquireRequest waits and if it has succeeded.
 func (c *caller) failed() error {
 	if c.done() {
 		return c.err
@@ -201,14 +201,14 @@ func updateAll(all []*caller, r ratelimits.Response) {
 	}
 }
 
-// answer requires that a caller was granted, and ends its lease with a response.
+// answer requires that the caller's request was granted, and ends its lease with a response.
 func answer(t *testing.T, c *caller, r ratelimits.Response) {
 	t.Helper()
 	require.True(t, c.granted(), "done: %v, error: %v", c.done(), c.failed())
 	c.update(r)
 }
 
-// granted returns how many callers have been granted, and requires that they are the first ones of all.
+// granted returns how many callers have been granted. It requires that they are the first ones of the list.
 func granted(t *testing.T, all []*caller) int {
 	t.Helper()
 	n := 0
@@ -221,7 +221,7 @@ func granted(t *testing.T, all []*caller) int {
 	return n
 }
 
-// sendNow sends a request in this goroutine and ends its lease with r. There must be room for the request.
+// sendNow acquires a lease in this goroutine and ends it with r. There must be room for the request.
 func sendNow(
 	t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, authorization string, r ratelimits.Response,
 ) {
@@ -237,9 +237,9 @@ func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	answer(t, ask(m, route), r)
 }
 
-// discoverPunctual discovers a bucket with no request left and shows that the bucket opens on time: it sends another
-// request after the reset. At the next opening, all requests that the limit allows then leave at once, instead of one
-// alone first.
+// discoverPunctual discovers a bucket that has no requests remaining, and sends another request after the reset. That
+// shows that the bucket opens on time. So at the next opening, all requests that the limit allows leave at once.
+// Without that proof, the first of them would leave alone.
 func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
 	require.Zero(t, r.Remaining)
@@ -248,8 +248,8 @@ func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.C
 	discover(t, m, route, r)
 }
 
-// firstOpens answers the first of callers that wait for a bucket's first opening. That request must leave alone; its
-// response shows that the bucket opens on time.
+// firstOpens requires that only the first caller is granted when a bucket opens for the first time, and answers that
+// caller's request. The response shows that the bucket opens on time.
 func firstOpens(t *testing.T, all []*caller, r ratelimits.Response) {
 	t.Helper()
 	require.Equal(t, 1, granted(t, all), "one request leaves alone at the first opening")
@@ -268,7 +268,7 @@ func drained(t *testing.T, m *buckets.RESTBucketManager) {
 	}
 }
 
-// snapshot returns the only bucket that has this hash.
+// snapshot requires that exactly one bucket has this hash, and returns its snapshot.
 func snapshot(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.LimitSnapshot {
 	t.Helper()
 	var found []buckets.LimitSnapshot
@@ -300,8 +300,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-// withManager runs a test under virtual time, in parallel with others, with a manager like that of the function
-// started.
+// withManager runs a test under virtual time, in parallel with others, with a manager from started without options.
 func withManager(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager)) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) { test(t, started(t)) })
@@ -341,14 +340,14 @@ func newWorld(t *testing.T, config discordsim.Config, options ...buckets.Option)
 		manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
 }
 
-// one returns the configuration of a server with a single rule for all paths.
+// one returns the configuration of a server with a single rule, which applies to all paths.
 func one(rule discordsim.Rule) discordsim.Config {
 	rule.Path = "**"
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited()}
 }
 
-// send sends a request in a goroutine, and again after each 429. It returns when the request has arrived at the
-// manager.
+// send starts a goroutine that sends a request and repeats the request after each 429. send returns when the request
+// has arrived at the manager.
 func (w *world) send(ctx context.Context, method, path string, then func(status int, err error)) {
 	w.sent++
 	number := w.sent
@@ -375,7 +374,7 @@ func (w *world) attempt(ctx context.Context, method, path string, number int) (r
 	return exchange(ctx, w.Server, method, path, "{}", number)
 }
 
-// untilAccepted sends a request, and again after each 429, until the server accepts it.
+// untilAccepted sends a request and repeats it after each 429 until the server accepts it.
 func untilAccepted(
 	ctx context.Context, m *buckets.RESTBucketManager, request *buckets.Request,
 	attempt func() (ratelimits.Response, error),

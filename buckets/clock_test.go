@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. A change of
-// the wall time does not change elapsed times (Since), as with the real clock.
+// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. As with the real clock,
+// such a change has no effect on elapsed times (Since).
 type jumpingClock struct {
 	clockwork.Clock
 	jump atomic.Int64
@@ -49,8 +49,8 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 	}
 }
 
-// The deadline of a context has passed by the manager's clock, but not by the real clock. A request that has to wait
-// must be rejected at once.
+// According to the manager's clock, the deadline of a context has passed; according to the real clock, it has not. A
+// request that has to wait must be rejected at once.
 func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &jumpingClock{Clock: clockwork.NewRealClock()}
@@ -70,8 +70,8 @@ func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
 	})
 }
 
-// The manager's clock is 10 s behind when a response arrives. The bucket must not take the response's reset for one
-// that has passed.
+// The manager's clock is 10 s behind when a response arrives. The bucket must not treat the reset in the response as
+// already past.
 func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &steppingClock{Clock: clockwork.NewRealClock()}

@@ -77,7 +77,7 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 			[]asked{{path: "GET /channels/1/messages"}, {path: "POST /channels/1/messages/2/crosspost"}}},
 		{"routes", ForRoute(routes.CreateMessage, routes.GetGuild), nil,
 			[]asked{{path: "POST /channels/1/messages"}, {path: "GET /guilds/1"}}, []asked{{path: "PATCH /guilds/1"}}},
-		{"a route of one age", ForRoute(routes.DeleteMessage), nil, []asked{{path: aged(time.Hour)}},
+		{"a route for one age of messages", ForRoute(routes.DeleteMessage), nil, []asked{{path: aged(time.Hour)}},
 			[]asked{{path: aged(-time.Hour)}, {path: aged(15 * 24 * time.Hour)}}},
 		{"a webhook's route", ForRoute(routes.ExecuteWebhook), nil, []asked{{path: "POST /webhooks/1/token"}},
 			[]asked{{path: "POST /webhooks/1/" + interaction}}},
@@ -85,9 +85,9 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 			[]asked{{path: "POST /guilds/1/mfa"}}, []asked{{path: "POST /guilds/1/roles"}}},
 		{"template", ForPattern("POST", "/channels/{channel_id}/messages"), nil, []asked{{path: "POST /channels/1/messages"}},
 			[]asked{{path: "GET /channels/1/messages"}, {path: "POST /channels/1/messages/bulk-delete"}}},
-		{"a template in other words", ForPattern("post", "/channels/{c}/messages"), nil,
+		{"a template with another parameter name", ForPattern("post", "/channels/{c}/messages"), nil,
 			[]asked{{path: "POST /channels/1/messages"}}, []asked{{path: "PUT /channels/1/messages"}}},
-		{"a template of all ages", ForPattern("DELETE", "/channels/{channel_id}/messages/{message_id}"), nil,
+		{"a template for all ages of messages", ForPattern("DELETE", "/channels/{channel_id}/messages/{message_id}"), nil,
 			[]asked{{path: aged(-time.Hour)}, {path: aged(time.Hour)}, {path: aged(15 * 24 * time.Hour)}},
 			[]asked{{path: "DELETE /channels/1/messages/pins/2"}}},
 		{"a template of webhooks", ForPattern("POST", "/webhooks/{id}/{token}"), nil,
@@ -100,9 +100,9 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 		{"any segment", ForPattern("GET", "/users/*"), nil,
 			[]asked{{path: "GET /users/1"}, {path: "GET /users/@me"}, {path: "GET /users/@me/guilds"}},
 			[]asked{{path: "GET /guilds/1"}}},
-		{"any segment within", ForPattern("*", "/channels/*/messages"), nil, []asked{{path: "GET /channels/1/messages"}},
+		{"any middle segment", ForPattern("*", "/channels/*/messages"), nil, []asked{{path: "GET /channels/1/messages"}},
 			[]asked{{path: "GET /channels/1"}, {path: "GET /channels/1/messages/2"}, {path: "GET /channels/1/invites"}}},
-		{"all below", ForPattern("*", "/lobbies/*"), nil,
+		{"all paths below", ForPattern("*", "/lobbies/*"), nil,
 			[]asked{{path: "GET /lobbies/1"}, {path: "POST /lobbies/1/members/bulk"}, {path: "GET /lobbies/1/a/b/c"}},
 			[]asked{{path: "POST /lobbies"}}},
 		{"groups", ForAll(), []LimitOption{PerGroup()},
@@ -141,8 +141,8 @@ func newRoute(t *testing.T, method, template string) routes.Route {
 	return route
 }
 
-// idOfAge returns the id of a message that was sent that long ago. Other tests run at the same time and may delay a
-// test, so no test may depend on a few seconds of the age.
+// idOfAge returns the id of a message of the given age. Other tests run at the same time and may delay a test, so no
+// test may depend on a few seconds of the age.
 func idOfAge(age time.Duration) string {
 	return strconv.FormatInt((time.Now().Add(-age).UnixMilli()-1420070400000)<<22, 10)
 }
@@ -163,7 +163,7 @@ func TestDeclaredLimitsHaveWindowsOfTheirOwn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options []LimitOption
-		apart   []string // names in other of requests that do not share base's window
+		apart   []string // the requests in other that do not share base's window
 	}{
 		{"credentials", nil, []string{"credential", "server"}},
 		{"servers", []LimitOption{AcrossCredentials()}, []string{"server"}},
@@ -173,7 +173,7 @@ func TestDeclaredLimitsHaveWindowsOfTheirOwn(t *testing.T) {
 			[]string{"server", "major", "group"}},
 		{"keys", []LimitOption{PerKey(byMethod)}, []string{"credential", "server", "route"}},
 		{"keys and groups", []LimitOption{PerKey(byMethod), PerGroup()}, []string{"credential", "server", "route", "group"}},
-		{"keys of groups", []LimitOption{PerKey(byGroup), AcrossCredentials()}, []string{"server", "group"}},
+		{"keys made from groups", []LimitOption{PerKey(byGroup), AcrossCredentials()}, []string{"server", "group"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -246,8 +246,7 @@ func TestAPanicOfPerKeyIsAnErrorOfThatRequest(t *testing.T) {
 	}
 }
 
-// A PerKey function gets a copy of the Request, so a change that the function makes must not reach the caller's
-// Request.
+// A PerKey function gets a copy of the Request. Changes to the copy must not reach the caller's Request.
 func TestPerKeyGetsACopy(t *testing.T) {
 	t.Parallel()
 	m := declaring(t, WithLimit(ForAll(), 5, time.Second, PerKey(func(r *Request) string {

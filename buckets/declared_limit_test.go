@@ -70,7 +70,7 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 	})
 }
 
-// A request must give its permit back to the declared limit if it was not sent or was refused. Otherwise it must count
+// If a request was refused or never sent, its permit must go back to the declared limit. Any other request must count
 // for a period.
 func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 	t.Parallel()
@@ -93,7 +93,7 @@ func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 			c := ask(m, message(1))
 			require.True(t, c.granted())
 			next := ask(m, message(1))
-			require.False(t, next.done(), "the only permit is in flight")
+			require.False(t, next.done(), "the request in flight has the only permit")
 			test.end(c)
 			wait(10 * time.Second)
 			assert.Equal(t, !test.counts, next.granted())
@@ -122,7 +122,7 @@ func (l *limitedLog) process(key string) {
 	l.times[key] = append(l.times[key], time.Now())
 }
 
-// exceeded counts the requests that were processed beyond the limit.
+// exceeded returns how many requests were processed beyond the limit.
 func (l *limitedLog) exceeded() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +153,9 @@ func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 	})
 }
 
-// Requests to which a declared limit with room applies still wait for their bucket, whatever their keys or groups. The
-// predictions of the bucket must count all of them, so that no request waits much longer than the maximum of 10 s.
+// A declared limit with room applies to all requests, so the requests wait only for their bucket. The bucket's
+// predictions must count all of them, whatever their keys or groups are. Otherwise, some would wait much longer than
+// the maximum of 10 s.
 func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 	t.Parallel()
 	firstField := func(r *buckets.Request) string {
@@ -211,8 +212,8 @@ func (c *countingClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	})
 }
 
-// Requests in flight use up a declared limit. Until they end, nobody knows how long they will count, so no timer must
-// ring again and again to look for room.
+// Requests in flight use up a declared limit. Until they end, it is not known how long they will count. Meanwhile, no
+// timer may fire again and again to look for room.
 func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &countingClock{Clock: clockwork.NewRealClock()}
@@ -238,8 +239,8 @@ func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	})
 }
 
-// A declared limit and a bucket open while the process is suspended. The request that has waited for the declared limit
-// came first, so it must leave first.
+// While the process is suspended, a declared limit and a bucket open. The older request waits for the declared limit,
+// the newer one for the bucket. The older request must leave first.
 func TestOldestRequestOfADeclaredLimitLeavesFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
@@ -257,8 +258,8 @@ func TestOldestRequestOfADeclaredLimitLeavesFirst(t *testing.T) {
 	})
 }
 
-// Responses given to UpdateRateLimits belong to requests that the manager did not send. They must count for declared
-// limits, too.
+// Responses given to UpdateRateLimits belong to requests that the manager did not send. Such requests must count for
+// declared limits, too.
 func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
@@ -267,14 +268,14 @@ func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 		m.UpdateRateLimits(message(2), bot, usedUp("messages", 100, time.Second))
 		m.UpdateRateLimits(message(1), bot, ample)
 		c := ask(m, message(1))
-		require.False(t, c.done(), "two requests have been sent")
+		require.False(t, c.done(), "the limit of two requests is used up")
 		wait(61 * time.Second)
 		require.True(t, c.granted())
 	})
 }
 
-// The first request of a bucket waits for the end of a global hold and has a reservation for that time. When the hold
-// is extended, other requests must leave as soon as the bucket has room for them.
+// The first request of a bucket waits for the end of a global hold and has a reservation for that instant. When the
+// hold is extended, other requests must leave as soon as the bucket has room for them.
 func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const period = 70 * time.Second
@@ -290,7 +291,7 @@ func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
 		wait(time.Millisecond)
 		second, third := as(m, "Bot two", hook), as(m, "Bot three", hook)
 		wait(period - 10*time.Second)
-		early.update(refused(ratelimits.ClassGlobal, 60*time.Second)) // 50 s after the bucket opens
+		early.update(refused(ratelimits.ClassGlobal, 60*time.Second)) // the hold ends 50 s after the bucket opens
 		wait(10*time.Second + roundings)
 		require.False(t, first.done())
 		require.True(t, second.granted())
@@ -321,7 +322,7 @@ func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
 			require.False(t, c.done())
 			wait(time.Millisecond)
 		}
-		wait(11 * time.Second) // now both wait for the declared limit
+		wait(11 * time.Second) // the bucket is open again; both messages wait for the 3-minute limit
 		c := ask(m, list(1))
 		require.False(t, c.done(),
 			"the last permit of the 5-minute limit is reserved for the first message, which leaves in 3 minutes")
@@ -358,16 +359,16 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 			[]string{"WithLimit(ForRoute 1 per 1s): ForRoute has no route: expected one or more"}},
 		"zero route": {[]buckets.Option{buckets.WithLimit(buckets.ForRoute(routes.GetGuild, routes.Route{}), 1, time.Second)},
 			[]string{"WithLimit(ForRoute 1 per 1s): route 2 of 2 in ForRoute is empty: expected one of package routes"}},
-		"two of one name": {[]buckets.Option{buckets.WithLimit(ok, 1, time.Second), buckets.WithLimit(ok, 1, time.Second)},
+		"one name twice": {[]buckets.Option{buckets.WithLimit(ok, 1, time.Second), buckets.WithLimit(ok, 1, time.Second)},
 			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s): " +
 				"two limits have this name: give one of them another name with Named"}},
-		"unknown known limit": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, "names")},
+		"a known limit that does not exist": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, "names")},
 			[]string{`WithKnownLimits("names"): expected some of channel-name-and-topic, reactions, ` +
 				`old-message-edits, old-message-deletes, webhook-messages, webhook-creates, ` +
 				`prunes, crossposts, invites, command-creates, lobbies, lobby-links`}},
 		"a known limit twice": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, buckets.Crossposts)},
 			[]string{"WithLimit(crossposts): two limits have this name: give one of them another name with Named"}},
-		"all at once": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1),
+		"many mistakes": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1),
 			buckets.WithLimit(ok, -1, 1, buckets.Named("b"))},
 			[]string{"WithLimit(a): a limit of 0: expected 1 to 1000000000",
 				"WithLimit(a): a period of 0s: expected more than 0 and at most 24h0m0s",
@@ -414,7 +415,7 @@ func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 	}
 }
 
-// A caller that ignores Start's error must get the same error from its requests.
+// If a caller ignores the error of Start, Acquire must return the same error.
 func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))

@@ -11,13 +11,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// renames returns the options of managers that know the limit of 2 changes of a channel's name in 10 minutes.
+// renames returns options that declare Discord's limit for names and topics of channels: 2 changes in 10 minutes.
 func renames() []buckets.Option {
 	return []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour),
 		buckets.WithKnownLimits(buckets.ChannelNameAndTopic)}
 }
 
-// use sends a request that is answered without limit headers.
+// use sends a request and answers it with a 200 without limit headers.
 func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
 	t.Helper()
 	answer(t, call(background, m, r), plain(200))
@@ -28,11 +28,11 @@ func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		clean   bool
-		waits   time.Duration // of the third request
+		waits   time.Duration // how long the third request waits
 		waiting int
 	}{
 		"closed": {true, 10*time.Minute - 2*time.Minute, 1},
-		"killed": {false, 10 * time.Minute, 3}, // the process may have sent more after its last write, on any channel
+		"killed": {false, 10 * time.Minute, 3}, // after its last write, it may have sent more requests on any channel
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t, renames()...)
@@ -46,8 +46,8 @@ func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 			third := call(background, m, change("1", "name"))
 			other, elsewhere := call(background, m, change("2", "name")),
 				call(background, m, change("3", "name"))
-			assert.Equal(t, test.clean, other.granted(), "one permit is left")
-			assert.Equal(t, test.clean, elsewhere.granted(), "no request was sent there")
+			assert.Equal(t, test.clean, other.granted(), "channel 2 has one permit left")
+			assert.Equal(t, test.clean, elsewhere.granted(), "no request was sent on channel 3")
 			require.False(t, third.done())
 			assert.Equal(t, test.waiting, m.Stats().Declared["channel-name-and-topic"])
 			wait(test.waits - time.Second)
@@ -60,8 +60,8 @@ func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 	}
 }
 
-// A request was in flight when the process ended. Its outcome is not known, so it counts from the end of the process
-// on.
+// A request was in flight when the process ended. The outcome of the request is not known, so the request must count
+// from the end of the process on.
 func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, renames()...)
@@ -72,7 +72,7 @@ func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
 		m = successor(t, stateOf(t, m, true), renames()...)
 		third := call(background, m, change("1", "name"))
 		wait(4*time.Minute + time.Second)
-		require.True(t, third.granted(), "the first request does not count any more")
+		require.True(t, third.granted(), "the first request no longer counts")
 		fourth := call(background, m, change("1", "name"))
 		third.update(plain(200))
 		wait(5*time.Minute + 50*time.Second)
@@ -82,7 +82,7 @@ func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
 	})
 }
 
-// The next process must find the windows of all groups, keys, webhook tokens and credentials again.
+// The next process must restore the windows of all groups, keys, webhook tokens and credentials.
 func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lists := func(limit int) buckets.Option {
@@ -143,8 +143,8 @@ func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
 	})
 }
 
-// A killed process may have sent some requests after its last write. A declared limit with a period of more than ten
-// minutes must not count as used up because of that.
+// A killed process may have sent some requests after its last write. Nevertheless, the next process must not treat a
+// declared limit as used up if the limit's period is longer than ten minutes.
 func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	for name, declared := range map[string]buckets.Option{
@@ -167,11 +167,11 @@ func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A limit that was declared for each credential is now declared across credentials, or the reverse. The new limit must
+// A limit was declared for each credential and is now declared across credentials, or the reverse. The new limit must
 // not take over the windows of the old one.
 func TestWindowOfOneCredentialIsNotThatOfAllInTheNextProcess(t *testing.T) {
 	t.Parallel()
-	for name, across := range map[string]bool{"of all before": true, "of all now": false} {
+	for name, across := range map[string]bool{"across credentials before": true, "across credentials now": false} {
 		subtest(t, name, func(t *testing.T) {
 			options := func(across bool) buckets.Option {
 				of := []buckets.LimitOption{buckets.Named("one")}

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// These tests check the documented defaults as numbers. Tests that use the constants would pass with any value.
+// These tests compare the defaults with the documented numbers. Tests that use the constants would pass with any value.
 
 func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
@@ -28,7 +28,7 @@ func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
 		wait(20*time.Second - time.Millisecond)
 		assert.ElementsMatch(t, []string{"early", "late"}, kept(), "the garbage collector has not run yet")
 		wait(2 * time.Millisecond)
-		assert.Equal(t, []string{"late"}, kept(), "the late bucket can be evicted from 21 s on")
+		assert.Equal(t, []string{"late"}, kept(), "the bucket \"late\" can be evicted from 21 s on")
 		wait(20*time.Second - 2*time.Millisecond)
 		assert.Equal(t, []string{"late"}, kept())
 		wait(2 * time.Millisecond)

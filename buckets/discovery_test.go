@@ -20,10 +20,10 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 	t.Parallel()
 	old, new := limited("old", 50, 40, time.Minute), limited("new", 50, 40, time.Minute)
 	for name, order := range map[string][]int{
-		"in order":        {0, 1, 2, 3, 4, 5},
-		"reversed":        {5, 4, 3, 2, 1, 0},
-		"new ones first":  {3, 0, 4, 1, 5, 2},
-		"old ones at end": {3, 4, 5, 0, 1, 2},
+		"in order":       {0, 1, 2, 3, 4, 5},
+		"reversed":       {5, 4, 3, 2, 1, 0},
+		"new before old": {3, 0, 4, 1, 5, 2},
+		"all new first":  {3, 4, 5, 0, 1, 2},
 	} {
 		for _, separate := range []time.Duration{0, time.Millisecond} {
 			subtest(t, name+" "+separate.String(), func(t *testing.T) {
@@ -43,15 +43,15 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 				}
 				ask(m, message(1)).update(new)
 				all := asks(m, message(1), 20)
-				assert.Equal(t, 20, granted(t, all), "requests are sent together")
+				assert.Equal(t, 20, granted(t, all), "all requests are sent together")
 				assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
 			})
 		}
 	}
 }
 
-// The response to a newer request has named a new hash. When the response to an older request then names the old hash,
-// the older request must be charged in the bucket of the old hash and in the route's new bucket.
+// The response to a newer request has named a new hash. After that, the response to an older request names the old
+// hash. The older request must be charged both in the bucket of the old hash and in the route's new bucket.
 func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("old", 5, 4, time.Minute))
@@ -64,8 +64,8 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	})
 }
 
-// The response to an older request arrives after those of newer requests. It must not change the route's hash, even if
-// it names another one.
+// The responses to three requests arrive in the order third, first, second. The response to the second request names
+// another hash. That must not change the route's hash, because the third request is newer.
 func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		here := limited("here", 50, 40, time.Minute)
@@ -77,7 +77,7 @@ func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 		}
 		sent[2].update(here)
 		sent[0].update(here)
-		sent[1].update(limited("elsewhere", 50, 40, time.Minute)) // this request was sent before the third
+		sent[1].update(limited("elsewhere", 50, 40, time.Minute))
 		ask(m, message(1))
 		assert.Equal(t, 1, snapshot(t, m, "here").InFlight)
 	})
@@ -88,7 +88,8 @@ func byChannel(call discordsim.Call) discordsim.Variant {
 	return discordsim.Variant{Hash: "hash of " + call.Major}
 }
 
-// Each channel has its own hash. No request may be refused, and each channel must be as fast as its limit allows.
+// Each channel has its own hash. No request may be refused, and the requests of each channel must leave as fast as its
+// limit allows.
 func TestHashOfItsOwnForEachChannel(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
@@ -108,7 +109,7 @@ func TestHashOfItsOwnForEachChannel(t *testing.T) {
 					}
 				}
 				w.finish()
-				assert.Less(t, time.Since(start), 5*time.Second, "requests were sent one at a time")
+				assert.Less(t, time.Since(start), 5*time.Second, "requests must not be sent one at a time")
 				wait(2 * time.Second)
 			}
 			refusedNothing(t, w)
@@ -142,7 +143,8 @@ func TestHashForSomeChannels(t *testing.T) {
 	})
 }
 
-// The hash of a whole route changes. When a second channel names the new hash, all other channels must move to it.
+// The hash of a whole route changes. When a second channel names the new hash, all other channels must move to this
+// hash.
 func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for channel := range 4 {
@@ -157,7 +159,7 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 		assert.True(t, third.granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "3").InFlight)
 		assert.False(t, fourth.granted(),
-			"the channel had used up the old bucket, and the new one may have the same count")
+			"the channel's old bucket was used up, and the new one may count the same requests")
 		third.update(limited("new", 5, 3, 10*time.Second))
 		wait(11 * time.Second)
 		require.True(t, fourth.granted())
@@ -183,7 +185,7 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 	})
 }
 
-// A channel with its own hash is forgotten and discovered again. That must not move other channels.
+// When a channel with its own hash is forgotten and discovered again, the other channels must not move.
 func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, channel := range []int{1, 2} {
@@ -201,8 +203,8 @@ func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 	})
 }
 
-// One channel named a new hash, and after that the route belonged elsewhere. When another channel names the new hash
-// later, the route must not move as if two channels had named it.
+// Before a route moved, one channel named a new hash. When another channel names this hash after the move, the route
+// must not move as if two channels had named the hash.
 func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		failed := func(hash string) ratelimits.Response {
@@ -221,12 +223,13 @@ func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 		}
 		require.True(t, ask(m, message(2)).granted())
 		for b := range m.Buckets() {
-			assert.False(t, b.Hash == "new" && b.Major == "2", "only one channel has named the new hash since")
+			assert.False(t, b.Hash == "new" && b.Major == "2", "since the move, only one channel has named the new hash")
 		}
 	})
 }
 
-// Two routes share a channel's bucket. After the bucket was evicted, the manager must still know that they share it.
+// Two routes share a channel's bucket. When the bucket has been evicted, the manager must still know that the routes
+// share a bucket.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for channel := range 2 {
@@ -241,8 +244,8 @@ func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	})
 }
 
-// A channel has named a hash of its own and later names the hash of its route's other channels. Then it must be treated
-// as one of them again.
+// A channel first names a hash of its own, and later the hash of the route's other channels. From then on, the channel
+// must be treated like the others again.
 func TestChannelComesBackToItsRoute(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		old, new := limited("old", 5, 4, 10*time.Second), limited("new", 5, 4, 10*time.Second)
@@ -252,7 +255,7 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 		discover(t, m, message(1), new)
 		discover(t, m, message(2), new) // now two channels have named "new", so the route moves
 		discover(t, m, message(5), new)
-		for _, channel := range []int{3, 4} { // each of these moves its own channel only
+		for _, channel := range []int{3, 4} { // each of these responses moves only its own channel
 			discover(t, m, message(channel), old)
 			discover(t, m, message(channel), old)
 		}
@@ -268,12 +271,12 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 	})
 }
 
-// A 429 names another bucket than the route's. The refused request must still wait for the 429's Retry-After.
+// A 429 names a bucket that is not the route's. The refused request must still wait for the 429's Retry-After.
 func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		is    ratelimits.Response // every response but the 429
+		is    ratelimits.Response // all responses except the 429
 		first bool                // the 429 arrives first
 	}{
 		{"a newer request's response arrives first", limited("old", 50, 40, time.Second), false},
@@ -327,7 +330,8 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 					}
 				}
 			}
-			// A 429 still holds the route until its end, and the next success restores unlimited sending.
+			// Nevertheless, a 429 holds the route until its Retry-After has passed. The next success makes the route unlimited
+			// again.
 			c := ask(m, message(1))
 			c.update(usedUp("errors", 5, time.Minute))
 			c.again(m)
@@ -340,7 +344,7 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 	}
 }
 
-// refusedNothing asserts that the server refused no request, and prints the first refusal otherwise.
+// refusedNothing asserts that the server refused no request. The failure message shows the first refusal.
 func refusedNothing(t *testing.T, w *world) {
 	t.Helper()
 	if refusals := w.Refusals(); len(refusals) > 0 {
@@ -369,14 +373,14 @@ func TestOneChangeOfAHashIsOneChangeWhereTwoRoutesShareABucket(t *testing.T) {
 			wait(time.Millisecond)
 			get.update(new)
 			wait(time.Millisecond)
-			late.update(old) // newer requests of this route have been answered with "new" before
+			late.update(old) // responses to newer requests of this route have already named "new"
 			wait(time.Millisecond)
 		}
 		wait(time.Second)
 		ask(m, message(1)).update(new)
 		wait(time.Millisecond)
 		all := asks(m, message(1), 10)
-		assert.Equal(t, 10, granted(t, all), "requests are sent together")
+		assert.Equal(t, 10, granted(t, all), "all requests are sent together")
 	})
 }
 
@@ -422,13 +426,13 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 					wait(0)
 				}
 			}
-			assert.LessOrEqual(t, n, 20, "more requests than the shared bucket allows")
+			assert.LessOrEqual(t, n, 20, "the shared bucket allows 20 requests")
 		})
 	}
 }
 
-// Each channel has its own hash, and the requests to some channels get a 404. Those channels must be limited by the
-// buckets of their own hashes, like all others.
+// Each channel has its own hash. Requests to some channels get a 404. These requests must be limited by the buckets of
+// their channels' hashes, too.
 func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, one(discordsim.Rule{
@@ -451,8 +455,8 @@ func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	})
 }
 
-// A route's hash kept changing, so its requests were sent one at a time. When its hash is trusted again, requests that
-// are already waiting must be sent together.
+// A route's hash kept changing, so the requests were sent one at a time. When the hash is trusted again, all requests
+// that are already waiting must be sent together.
 func TestSingleFileEndsWithTheReasonForIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

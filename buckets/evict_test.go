@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// often returns options by which the garbage collector runs every poll and evicts a bucket as soon as its reset has
-// passed.
+// often returns options that make the garbage collector run once in each poll period and evict every bucket whose reset
+// has passed.
 func often(poll time.Duration) []buckets.Option {
 	return []buckets.Option{buckets.WithEviction(poll, 0)}
 }
@@ -29,13 +29,13 @@ func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
 		reset, expireAfter, passed time.Duration
 		kept                       bool
 	}{
-		{"reset far ahead, no grace", time.Hour, 0, 30 * time.Minute, true},
-		{"reset now, in the grace", 0, 10 * time.Minute, 9 * time.Minute, true},
-		{"reset now, after the grace", 0, 10 * time.Minute, 11 * time.Minute, false},
-		{"long expired, no grace", time.Second, 0, time.Hour, false},
-		{"expired, in the grace", time.Minute, time.Minute, 110 * time.Second, true},
-		{"expired, after the grace", time.Minute, time.Minute, 125 * time.Second, false},
-		{"negative grace", time.Second, -time.Hour, 5 * time.Second, false},
+		{"reset far ahead, expireAfter 0", time.Hour, 0, 30 * time.Minute, true},
+		{"reset now, within expireAfter", 0, 10 * time.Minute, 9 * time.Minute, true},
+		{"reset now, after expireAfter", 0, 10 * time.Minute, 11 * time.Minute, false},
+		{"reset long ago, expireAfter 0", time.Second, 0, time.Hour, false},
+		{"reset in the past, within expireAfter", time.Minute, time.Minute, 110 * time.Second, true},
+		{"reset in the past, after expireAfter", time.Minute, time.Minute, 125 * time.Second, false},
+		{"negative expireAfter", time.Second, -time.Hour, 5 * time.Second, false},
 	} {
 		subtest(t, c.name, func(t *testing.T) {
 			m := started(t, buckets.WithEviction(time.Second, c.expireAfter))
@@ -69,7 +69,7 @@ func TestPollPeriodOfZeroOrLessIsTheDefault(t *testing.T) {
 	}
 }
 
-// A manager must use the clock of WithClock for all waits and evictions, and no other.
+// With WithClock, a manager must use only the given clock, both for waits and for evictions.
 func TestGivenClockDecides(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
@@ -80,11 +80,11 @@ func TestGivenClockDecides(t *testing.T) {
 		}
 		discover(t, m, message(1), limited("messages", 1, 0, 15*time.Second))
 		waiting := ask(m, message(1))
-		wait(time.Hour) // by the other clock
+		wait(time.Hour) // on the clock of the bubble
 		assert.False(t, waiting.done())
 		assert.Equal(t, 2, m.Stats().Buckets)
 		advance(15 * time.Second)
-		assert.False(t, waiting.done(), "a millisecond more, as the server rounds")
+		assert.False(t, waiting.done(), "the request waits a millisecond longer, because the server rounds the reset")
 		advance(time.Millisecond)
 		assert.True(t, waiting.granted())
 		waiting.update(limited("messages", 1, 0, 15*time.Second))
@@ -104,8 +104,8 @@ func TestGivenClockDecides(t *testing.T) {
 	})
 }
 
-// The garbage collector runs while a request is in flight. Whatever the outcome of that request is, nothing may be left
-// in flight, and the next request must be granted.
+// The garbage collector runs while a request is in flight. Whatever the outcome of that request is, the request must
+// not count as in flight after its end, and the next request must be granted.
 func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(buckets.Lease){
@@ -135,8 +135,8 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	}
 }
 
-// A bucket's period changes before it is evicted. When the bucket is created again, it must have the latest period, not
-// the first.
+// The period of a bucket changes before the bucket is evicted. When the bucket is created again, it must have the
+// latest period, not the first.
 func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)
@@ -156,8 +156,8 @@ func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 	})
 }
 
-// A 429 has shown a hidden limit. The limit must be kept after the hold ends, because otherwise the next burst would
-// get as many 429s as the first.
+// A 429 has shown a hidden limit (one that no header shows). The limit must be kept after the hold ends. Otherwise, the
+// next burst would get as many 429s as the first.
 func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)
@@ -168,7 +168,7 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 			}
 			wait(0)
 			if all[0].granted() {
-				all[0].update(limited("messages", 5, 4, time.Second)) // after a hold the first request goes alone
+				all[0].update(limited("messages", 5, 4, time.Second)) // after a hold, the first request goes alone
 				wait(0)
 			}
 			for _, c := range all[1:] {
@@ -189,7 +189,7 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 		updateAll(left[1:], inBucket(refused(ratelimits.ClassShared, 30*time.Second), "messages", 5, 2, time.Second))
 		wait(50 * time.Second)
 		left = burst()
-		require.Len(t, left, 1, "together with the first request, as many as the server accepted before")
+		require.Len(t, left, 1, "the first request and this one: as many as the server accepted in the first burst")
 		updateAll(left, limited("messages", 5, 3, time.Second))
 		wait(time.Hour)
 		leftOver := 0
@@ -243,7 +243,7 @@ func TestRoutesAreForgottenWhenNobodyUsesThem(t *testing.T) {
 			ask(m, message(1)).update(limited("messages", 5, 4, time.Second))
 		}
 		s := m.Stats()
-		assert.Equal(t, 1, s.Routes, "the route that is used is kept")
+		assert.Equal(t, 1, s.Routes, "only the route in use is kept")
 		assert.Equal(t, 1, s.Authentications)
 		waiting := asks(m, message(1), 2)
 		assert.Equal(t, 2, granted(t, waiting), "the route's hash is still known")
@@ -256,7 +256,7 @@ func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
 		ask(m, message(1)).update(refused(ratelimits.ClassGlobal, 5*time.Hour))
 		wait(5*time.Hour - time.Minute)
 		held := ask(m, message(2))
-		assert.False(t, held.granted(), "a hold of hours is not forgotten with the route")
+		assert.False(t, held.granted(), "a hold of hours stays when the route is forgotten")
 		wait(2 * time.Minute)
 		assert.True(t, held.granted())
 		held.update(roomy)
@@ -265,8 +265,8 @@ func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
 	})
 }
 
-// A request whose limits belong to its webhook token is in flight during collections. A global 429 must still hold the
-// other requests of its credential.
+// A request whose bucket belongs to a webhook token is in flight while the garbage collector runs. When this request
+// gets a global 429, the other requests of its credential must be held.
 func TestAuthenticationIsKeptWhileARequestIsInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)

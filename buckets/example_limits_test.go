@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Discord lets a channel be renamed twice in ten minutes, but no header shows that limit. A declared limit keeps
-// requests within it, so that Discord refuses none.
+// Discord accepts two changes of a channel's name in ten minutes, but no header shows that limit. With a declared
+// limit, the manager sends only as many of these requests as Discord accepts.
 func ExampleWithLimit() {
 	manager := buckets.NewRESTBucketManager(
 		buckets.WithMaxRateLimit(time.Minute),
@@ -51,7 +51,7 @@ func ExampleWithLimit() {
 	// next in 10m0s
 }
 
-// A guild has several requests in the queue. A request of another guild is sent after only one of them.
+// A large guild has three requests in the queue. A later request of a small guild waits for only one of them.
 func ExampleContextWithGroup() {
 	queued := make(chan struct{})
 	manager := buckets.NewRESTBucketManager(buckets.WithHooks(buckets.Hooks{
@@ -65,7 +65,7 @@ func ExampleContextWithGroup() {
 	if err != nil {
 		panic(err)
 	}
-	// The other requests wait for the response to this one.
+	// All other requests wait for the response to this request.
 	first, err := manager.Acquire(context.Background(), route, "Bot my-token")
 	if err != nil {
 		panic(err)
@@ -98,7 +98,7 @@ func ExampleContextWithGroup() {
 	// large
 }
 
-// Predict says when a request could be sent, without queueing it. A program can put off a job until then.
+// Predict says how long a request would have to wait, but does not queue it. So a program can postpone a job.
 func ExampleRESTBucketManager_Predict() {
 	manager := buckets.NewRESTBucketManager()
 	if err := manager.Start(); err != nil {
@@ -119,12 +119,12 @@ func ExampleRESTBucketManager_Predict() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("in", wait.Round(time.Minute), "as it waits for its", because)
+	fmt.Printf("wait %v for: %s\n", wait.Round(time.Minute), because)
 	// Output:
-	// in 1h0m0s as it waits for its window
+	// wait 1h0m0s for: window
 }
 
-// WaitingRequests lists the requests that wait: their places in the queue, what they wait for, and how long.
+// WaitingRequests lists the requests that wait: their places in the queue, what they wait for, and for how long.
 func ExampleRESTBucketManager_WaitingRequests() {
 	queued := make(chan struct{})
 	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(24*time.Hour), buckets.WithHooks(buckets.Hooks{

@@ -15,14 +15,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// discord returns a fake Discord that accepts the given number of messages an hour in each channel. The caller closes
-// it.
+// discord returns a fake Discord that accepts the given number of messages an hour in each channel. The caller must
+// close the server.
 func discord(messages int) *discordtest.Server {
 	return discordtest.NewServer(nil,
 		discordtest.Window("create_message", messages, time.Hour).Bucket("80c17d2f203122d936070c88c8d10f33"))
 }
 
-// The whole life of a manager that decides when requests of an HTTP client are sent.
+// A manager decides when an HTTP client sends its requests.
 func Example() {
 	const authorization = "Bot my-token"
 	server := discord(5)
@@ -170,11 +170,11 @@ func ExampleRESTBucketManager_Buckets() {
 		}
 		fmt.Printf("bucket %.8s of channel %s: %d of %d left\n",
 			bucket.Hash, bucket.Major, bucket.Remaining, bucket.Limit)
-		fmt.Println("everything is back in", bucket.ResetAfter.Round(time.Minute))
+		fmt.Println("resets in", bucket.ResetAfter.Round(time.Minute))
 	}
 	// Output:
 	// bucket 80c17d2f of channel 1: 3 of 5 left
-	// everything is back in 1h0m0s
+	// resets in 1h0m0s
 }
 
 // After a 429, the same Request is acquired again. AcquireRequest waits as long as the 429 says, and the request keeps
@@ -212,8 +212,8 @@ func ExampleRESTBucketManager_AcquireRequest() {
 	// attempt 2 is answered with 200
 }
 
-// The second manager continues from the state of the first: it knows the route's bucket and how many requests the
-// bucket's window still allows.
+// The second manager restores the state of the first, so it knows the route's bucket and how many requests the bucket's
+// window still allows.
 func ExampleRESTBucketManager_RestoreState() {
 	const authorization = "Bot my-token"
 	route, err := routes.CreateMessage.Compile("1")

@@ -16,16 +16,17 @@ import (
 )
 
 // digest is a hash of everything that a server and its limits remember. Reflection finds the fields, so the digest
-// includes new fields without a change in this file. Two states with the same digest are taken for the same state.
+// includes new fields without a change in this file. Two states with the same digest are treated as the same state.
 //
-// Times are compared relative to now. The manager's clock starts at 72 hours (the constant past), and no span is longer
-// than 24 hours, so a large value is a time and a small one a span.
+// Instants and spans have the same type (time.Duration), but an instant is added as its difference from now. The
+// manager's clock starts at 72 hours (the constant past) and no span is longer than 24 hours. So large values are
+// instants and small values are spans.
 type digest struct {
 	sum   uint64
 	now   time.Duration
 	seen  [1 << 9]numbered // a hash table of the objects read so far
 	met   uint64           // how many objects have been read
-	plain bool             // pointers are not followed
+	plain bool             // do not follow pointers
 	counters
 }
 
@@ -37,8 +38,8 @@ type numbered struct {
 	number uint64
 }
 
-// counters are the current values of an object's counters. Fields that hold an earlier value (countsFrom) are read as
-// differences from these.
+// counters has the current values of the counters of the object that is being read. A field that holds an earlier value
+// of a counter (see countsFrom) is read as the difference from the current value.
 type counters struct{ answered, expired, sent, slots uint64 }
 
 // find returns the place of an object in the table. The place is empty if the object has not been read.
@@ -58,7 +59,7 @@ func (d *digest) add(v uint64) {
 func (d *digest) addTime(v time.Duration) {
 	switch {
 	case v > past/3*2 && v < math.MaxInt64/2:
-		// arrivals at one instant are a nanosecond apart, see arrive
+		// The difference is rounded, because arrivals at one instant are a nanosecond apart (see arrive).
 		d.add(uint64((v - d.now).Round(time.Microsecond)) ^ 1<<63)
 	case v > 0 && v < time.Microsecond: // a sequence number: only its order counts
 		d.add(1)
@@ -67,7 +68,7 @@ func (d *digest) addTime(v time.Duration) {
 	}
 }
 
-// addPointer adds the object that a pointer points to; if that object was read before, it adds the object's number.
+// addPointer adds the object that a pointer points to. If that object was read before, addPointer adds only its number.
 func (d *digest) addPointer(at unsafe.Pointer, read *reader) {
 	if at == nil {
 		d.add(0)
@@ -103,7 +104,7 @@ type reader func(p unsafe.Pointer, d *digest)
 
 // ignored lists fields and whole types on which no decision depends: counters, times that only show an order, values
 // that are only displayed, caches (line.needed repeats what the queues say), values that are the same in all states,
-// and fields that are empty between two calls.
+// and fields that are empty between two calls of the manager.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after",
 	"buckets.server.touched", "buckets.server.free", "buckets.server.latest", "buckets.server.spare",
@@ -127,7 +128,8 @@ func readerOf(t reflect.Type) *reader {
 	return makeReader(t)
 }
 
-// makeReader returns the address of a type's reader. The reader may be set later, because types contain each other.
+// makeReader returns the address of a type's reader. The reader itself may be set later, because types can contain each
+// other.
 func makeReader(t reflect.Type) *reader {
 	if r := readers.of[t]; r != nil {
 		return r
@@ -138,7 +140,7 @@ func makeReader(t reflect.Type) *reader {
 	return r
 }
 
-// nameOf returns the name of a type without its type parameters; a generic type's name has no package either.
+// nameOf returns the name of a type. The name of a generic type has neither its package nor its type parameters.
 func nameOf(t reflect.Type) string {
 	if name, _, generic := strings.Cut(t.Name(), "["); generic {
 		return name
@@ -274,7 +276,7 @@ func mapsOf[K comparable, V any]() mapType {
 	return mapType{reflect.TypeFor[map[K]V](), mapReader[K, V], save}
 }
 
-// mapReader reads a map in the order of its keys' digests, for which pointers in keys are not followed.
+// mapReader reads the entries of a map in the order of their keys' digests. These digests do not follow pointers.
 func mapReader[K comparable, V any]() reader {
 	readKey, readValue := makeReader(reflect.TypeFor[K]()), makeReader(reflect.TypeFor[V]())
 	type entry struct {
@@ -310,7 +312,7 @@ func mapReader[K comparable, V any]() reader {
 	}
 }
 
-// ringReader reads only the entries that are in use.
+// ringReader returns a reader that reads only the entries of a ring that are in use.
 func ringReader(t reflect.Type) reader {
 	slice, _ := t.FieldByName("entries")
 	first, end := field[uint64](t, "first"), field[uint64](t, "end")
@@ -370,7 +372,8 @@ func structReader(t reflect.Type) reader {
 	}
 }
 
-// countsFrom lists the fields that hold an earlier value of a counter, with that counter.
+// countsFrom lists the fields that hold an earlier value of a counter, each with a function that returns the counter's
+// current value.
 var countsFrom = map[string]func(*counters) uint64{
 	"ratelimits.Window.countedAt": func(c *counters) uint64 { return c.answered },
 	"ratelimits.Permit.answered":  func(c *counters) uint64 { return c.answered },
@@ -413,8 +416,8 @@ func (d *digest) countFromBucket(b *bucket) {
 	}
 }
 
-// counting returns a function that sets the counters for the fields of a struct, or nil if the struct has none. The
-// function returns false if no other field of the struct has to be read.
+// counting returns a function that sets the counters for the fields of a struct, or nil if these fields need no
+// counters. The returned function reports whether the fields of the struct still have to be read.
 func counting(t reflect.Type) func(p unsafe.Pointer, d *digest) bool {
 	switch nameOf(t) {
 	case "ratelimits.charge":

@@ -17,20 +17,21 @@ func (l *life) longest() time.Duration {
 	if l.world.declared {
 		each += declaredTime
 	}
-	if l.hidden { // the manager keeps to a hidden limit as long as its hold lasted
+	if l.hidden { // after a hold, the manager obeys a hidden limit for as long again
 		each += longHold
 	}
 	return wait + time.Duration(l.count(waits)+1)*each
 }
 
-// drain lets all requests succeed and time pass until no request is left. Then it checks that everything is forgotten.
+// drain lets all requests succeed and lets time pass until no request is left. Then it checks that everything is
+// forgotten.
 func (l *life) drain() {
 	if l.fault != "" {
 		return
 	}
 	begin, longest := l.now(), l.longest()
 	l.drains = true
-	l.say("-- from now on everything succeeds; it must take no longer than %v", longest)
+	l.say("-- from now on all requests succeed; within %v all must have ended", longest)
 	for i := range l.actors { // earlier predictions could not know how long requests would be in flight
 		if a := &l.actors[i]; a.asked < begin {
 			a.leaves = 0
@@ -87,12 +88,12 @@ func (l *life) checkEmpty() {
 	zero("holds of resources", len(s.holds))
 	zero("declared limits", len(s.declared))
 	if l.clock.set {
-		l.fail("in the end the timer is set")
+		l.fail("in the end the timer is still set")
 	}
 }
 
-// leftOver calls tell for each kind of thing that requests still hold at Discord's server, with the number of these
-// things. It calls tell only if that number is not zero, so without requests it must not call tell at all.
+// leftOver calls tell for each kind of thing of which requests still hold some at Discord's server, with their number.
+// If there are no requests, it must not call tell.
 func (m *RESTBucketManager) leftOver(tell func(what string, n int)) {
 	stats := m.Stats()
 	s := m.discord
@@ -137,7 +138,7 @@ func (m *RESTBucketManager) leftOver(tell func(what string, n int)) {
 	}
 	count("unread 429s of the edge", int(s.edge.reading))
 	line("the edge", &s.edgeLine)
-	count("alarms of requests that are waited for", len(s.waitedFor))
+	count("alarms of requests for whose outcome others wait", len(s.waitedFor))
 }
 
 // touchAll marks all lines and buckets, so that the server checks all waiting requests again.

@@ -14,12 +14,14 @@ import (
 	"time"
 )
 
-// The explorer tries all orders of events up to a length (a story) in small worlds. It searches breadth first, so the
-// first counter-example is the shortest. A state is stored as the list of events that leads to it. The explorer plays
-// that list from the start once, and restores the state before each event that it tries there.
+// In small worlds, the explorer tries all sequences of events (stories) up to a certain length. It searches breadth
+// first, so the first counter-example is a shortest one. A state is stored as the list of events that leads to it. To
+// visit a state, the explorer plays this list once from the start. Before each event that it tries there, it restores
+// the state.
 //
-// RATELIGHT_EXPLORE=1 explores almost three million states, which takes two processors about a minute and a half.
-// RATELIGHT_EXPLORE_STORY="world: 4 8 0" prints one story in words; a counter-example comes with its value.
+// With RATELIGHT_EXPLORE=1 the explorer visits almost three million states. On two processors that takes about a minute
+// and a half. RATELIGHT_EXPLORE_STORY="world: 4 8 0" prints one story in words. The report of a counter-example ends
+// with the value for its story.
 
 var smallWorlds = []smallWorld{
 	{
@@ -46,8 +48,8 @@ var smallWorlds = []smallWorld{
 	},
 }
 
-// node is a state: the state before it, the event that led from there to this one, and the events that are possible
-// here (bits).
+// node is a state: the index of the previous state, the event that led from the previous state to this one, and a bit
+// for each event that is possible in this state.
 type node struct {
 	before   int32
 	event    event
@@ -146,7 +148,7 @@ func (x *explorer) explore(depth int) (counterExample []event) {
 						}
 					}
 					if l.state.restore(); l.life.digest(&l.digest) != digest {
-						panic("a state cannot be set back: something of it is not saved")
+						panic("a state cannot be restored: a part of it is not saved")
 					}
 				}
 				mu.Lock()
@@ -164,8 +166,8 @@ func (x *explorer) explore(depth int) (counterExample []event) {
 	return nil
 }
 
-// visit lets an event happen in a state. It returns nil if that leads to a known state. lookAgain may repair a fault,
-// so visit calls drain first. Then it restores the state, repeats the event and calls lookAgain.
+// visit lets an event happen in a state. It returns nil if the event leads to a known state. Because lookAgain may
+// repair a fault, visit calls drain first. Then visit restores the state, repeats the event and calls lookAgain.
 func (x *explorer) visit(l *savedLife, e event) (child *node, fault bool) {
 	x.played.Add(1)
 	l.state.restore()
@@ -199,7 +201,8 @@ func newSavedLife(w *smallWorld) *savedLife {
 	return &savedLife{life: l, begin: begin}
 }
 
-// goTo plays a story from the start and saves the state at its end, which visit restores for each event.
+// goTo plays a story from the start and saves the state at the end of the story. visit restores that state for each
+// event.
 func (l *savedLife) goTo(story []event) {
 	l.begin.restore()
 	for _, e := range story {
@@ -208,8 +211,8 @@ func (l *savedLife) goTo(story []event) {
 	l.state = saveState(l.life)
 }
 
-// lookAgain makes the server check all waiting requests again. If one of them leaves then, it could have left before,
-// and the server has missed that. That is a fault.
+// lookAgain makes the server check all waiting requests again. If a request leaves because of that, the server has
+// missed that the request could leave. This is a fault.
 func (l *life) lookAgain() {
 	s := l.server
 	s.mu.Lock()
@@ -220,7 +223,7 @@ func (l *life) lookAgain() {
 	before := l.count(waits)
 	l.settle()
 	if l.count(waits) != before {
-		l.fail("a waiting request could have left before, but the server did not check it")
+		l.fail("a waiting request could have left earlier, but the server did not check it")
 	}
 }
 
@@ -237,7 +240,7 @@ func tell(w *smallWorld, story []event) string {
 		}
 	}
 	again := w.name + ": " + strings.Trim(fmt.Sprint(story), "[]")
-	return fmt.Sprintf("%s\nTo tell it again: RATELIGHT_EXPLORE_STORY=%q", strings.Join(l.story, "\n"), again)
+	return fmt.Sprintf("%s\nTo print this story again: RATELIGHT_EXPLORE_STORY=%q", strings.Join(l.story, "\n"), again)
 }
 
 func TestNoOrderOfEventsGoesWrong(t *testing.T) {
@@ -247,7 +250,7 @@ func TestNoOrderOfEventsGoesWrong(t *testing.T) {
 		return
 	}
 	if os.Getenv("RATELIGHT_EXPLORE") != "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(1600)) // all memory of a story is garbage after it
+		defer debug.SetGCPercent(debug.SetGCPercent(1600)) // after a story, all its memory is garbage
 	}
 	states := 0
 	for _, w := range smallWorlds {
@@ -262,7 +265,7 @@ func TestNoOrderOfEventsGoesWrong(t *testing.T) {
 			t.Logf("%d states of %d stories, in %v", len(x.nodes), x.played.Load(),
 				time.Since(start).Round(time.Millisecond))
 			if wrong != nil {
-				t.Errorf("%d events that go wrong:\n%s", len(wrong), tell(&w, wrong))
+				t.Errorf("a story of %d events goes wrong:\n%s", len(wrong), tell(&w, wrong))
 			}
 		})
 	}
@@ -279,7 +282,7 @@ func tellWanted(t *testing.T, wanted string) {
 	for _, text := range strings.Fields(numbers) {
 		var e event
 		if _, err := fmt.Sscan(text, &e); err != nil || e >= events {
-			t.Fatalf("no event: %q", text)
+			t.Fatalf("not an event: %q", text)
 		}
 		story = append(story, e)
 	}
@@ -296,7 +299,7 @@ func worldOf(name string) *smallWorld {
 	return nil
 }
 
-// mendedStories are counter-examples that the explorer found; the bugs have been fixed.
+// mendedStories are counter-examples that the explorer found. Their bugs have been fixed.
 var mendedStories = []struct {
 	what  string
 	world string
@@ -311,7 +314,7 @@ var mendedStories = []struct {
 		"two routes", []event{4, 4, 5, 0, 21, 28, 9},
 	},
 	{
-		"lost requests were charged for no time if only a 429 of a resource had named the limit",
+		"lost requests were not charged if only a 429 of a resource had named the limit",
 		"two routes", []event{4, 4, 5, 11, 33, 3, 4},
 	},
 }

@@ -12,13 +12,13 @@ import (
 
 // objectGraph is a saved copy of a life, with its manager.
 type objectGraph struct {
-	found   map[objectKey]struct{} // nil when all is saved
+	found   map[objectKey]struct{} // nil after all objects have been saved
 	objects []savedObject
 	slices  []savedObject
 	maps    []func() // functions that restore one map each
 }
 
-// savedObject is an object or the elements of a slice (value), and a copy of them (saved).
+// savedObject is an object, or the elements of a slice (value), and a copy of the contents (saved).
 type savedObject struct{ value, saved reflect.Value }
 
 // objectKey identifies an object. The first field of a struct has the same address as the struct, so the type is part
@@ -77,19 +77,20 @@ func (s *objectGraph) save(p unsafe.Pointer, f *follower) {
 type follower struct {
 	of       reflect.Type
 	maps     mapType
-	key      *follower                              // of the keys of a map
-	elem     *follower                              // of the elements of a map or slice
+	key      *follower                              // saves the keys of a map
+	elem     *follower                              // saves the elements of a map or slice
 	constant bool                                   // no event changes a value of this type
-	follow   func(p unsafe.Pointer, s *objectGraph) // nil: values point to no objects
+	follow   func(p unsafe.Pointer, s *objectGraph) // nil if values point to no objects
 }
 
-// changing lists the packages whose structs events change, and constants the types there that no event changes.
+// changing lists the packages with structs that events can change; constants lists the types of these packages that no
+// event changes.
 var (
 	changing  = []string{"", "buckets", "ratelimits", "internal/fifo"}
 	constants = []string{"settings", "smallWorld", "limitRule", "Hooks", "waiterPool", "Stats"}
 )
 
-// followers has the follower of each type. All are made before the explorer starts.
+// followers has the follower of each type. All followers are made before the explorer starts.
 var (
 	followers    = make(map[reflect.Type]*follower)
 	lifeFollower = followerOf(reflect.TypeFor[life]())

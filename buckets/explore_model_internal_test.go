@@ -8,14 +8,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The model remembers only what the responses have said. It makes no decisions; it checks that the manager has done
-// nothing wrong.
+// The model remembers only what the responses have said. It makes no decisions. It only checks that the manager has
+// done nothing wrong.
 
 // scope is the limit that a 429 is about.
 type scope uint8
 
 const (
-	ofBucket   scope = iota // the first of two, one for each hash
+	ofBucket   scope = iota // the first of two values, one for each hash
 	ofSubLimit scope = iota + 1
 	ofGlobal   scope = iota + 2
 	ofEdge
@@ -37,18 +37,18 @@ const (
 	nowhereYet = -1 // no response has named a hash
 )
 
-// memory is the memory of the server and of the model.
+// memory is what the simulated server and the model remember.
 type memory struct {
-	hashOf  [2]int // the hash in which the server counts each route
+	hashOf  [2]int // for each route, the hash in whose bucket the server counts
 	counted [2]counted
 
 	known    [2]int // for each route, the hash in the response to the newest request
 	holds    [scopes]hold
 	forgiven [2]bool         // LiftHolds has ended a hold of the bucket, so the manager no longer knows the window
 	moved    bool            // a route has changed its hash
-	hidden   bool            // a 429 of a resource came: the manager keeps to such a limit although no header shows it
-	declared []time.Duration // when each request no longer counts for the declared limit
-	second   []time.Duration // when each request no longer counts for the global limit
+	hidden   bool            // a 429 of a resource came: the manager obeys a limit that no header shows
+	declared []time.Duration // for each request, when it stops counting for the declared limit
+	second   []time.Duration // for each request, when it stops counting for the global limit
 	newest   [2]int          // for each route, the highest version of a request with a key that was sent
 }
 
@@ -72,7 +72,7 @@ func (l *life) liftHolds() {
 	l.forgetPredictions()
 }
 
-// forgetPredictions is called when something happens that no earlier prediction could know.
+// forgetPredictions discards all predictions. It is called after an event that they could not take into account.
 func (l *life) forgetPredictions() {
 	for i := range l.actors {
 		l.actors[i].leaves = 0
@@ -88,7 +88,7 @@ func (l *life) scopesOf(route int) []scope {
 	return all
 }
 
-// inFlight yields the requests in flight except one.
+// inFlight yields all requests in flight except the given one.
 func (l *life) inFlight(but *actor) func(yield func(*actor) bool) {
 	return func(yield func(*actor) bool) {
 		for i := range l.actors {
@@ -171,7 +171,7 @@ func (l *life) refusedByCount(a *actor, hash int, c *counted) {
 	}
 }
 
-// rivals yields the requests at a stage that have the same route and key as k. It yields none if k has no key.
+// rivals yields the requests at a stage that have the same route and key as k. If k has no key, it yields none.
 func (l *life) rivals(k kind, s stage) func(yield func(*actor) bool) {
 	return func(yield func(*actor) bool) {
 		for i := range l.actors {
@@ -222,7 +222,7 @@ func (l *life) check() {
 	for i := range l.actors {
 		for o := range l.rivals(l.actors[i].kind, waits) {
 			if l.actors[i].stage == waits && o.index != i {
-				l.fail("%s waits, and so does %s", &l.actors[i], o)
+				l.fail("%s waits, and %s with the same key waits, too", &l.actors[i], o)
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (l *life) check() {
 // forgetHolds resets the parts of holds that no longer matter.
 func (l *life) forgetHolds() {
 	over := func(until time.Duration) bool { return until <= l.now() }
-	for s := range l.holds { // the hold of a sub-limit is forgotten after its end, when its route has no request
+	for s := range l.holds { // a sub-limit's hold is forgotten when it has ended and its route has no request
 		r := s - int(ofSubLimit)
 		of := func(a actor) bool { return a.stage != absent && a.kind.route == r }
 		if r >= 0 && r < 2 && over(l.holds[s].until) && !slices.ContainsFunc(l.actors[:], of) {
@@ -259,11 +259,11 @@ func (l *life) count(s stage) (n int) {
 	return n
 }
 
-// checkSent checks a request that was just sent.
+// checkSent checks that a request that was just sent was allowed to leave.
 func (l *life) checkSent(now time.Duration, a *actor) {
-	// The manager can find out only by trial how much a hidden limit allows, so its predictions may be wrong then.
+	// With a hidden limit, predictions may be wrong, because only trial shows how much such a limit allows.
 	if late := now - a.leaves - l.window(); l.drains && a.leaves > 0 && late > 0 && !l.hidden {
-		l.fail("%s leaves %v later than a window after it was predicted to", a, late)
+		l.fail("%s leaves %v too late, even if a window is added to the predicted time", a, late)
 	}
 	route := a.kind.route
 	for _, s := range l.scopesOf(route) {
@@ -287,7 +287,7 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 			case o.kind.route != route:
 			case now < o.sent+probePatient:
 				l.fail("%s is sent while %s discovers the bucket of the route", a, o)
-			default: // nothing waits longer than probePatient for an outcome, so more may leave than the bucket allows
+			default: // after probePatient others no longer wait, so too many may leave
 				o.unaware, a.unaware = true, true
 			}
 		}
@@ -302,15 +302,15 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 			n += c.used
 		}
 		if n > bucketLimit {
-			l.fail("%s is sent as number %d of %d in a window of %s", a, n, bucketLimit, scopeNames[h])
+			l.fail("%s is sent as number %d of at most %d in a window of %s", a, n, bucketLimit, scopeNames[h])
 		}
 	}
 	flying := l.count(flies)
 	if n := flying + len(l.declared); l.world.declared && n > declaredMost {
-		l.fail("%s is sent as number %d of %d of the declared limit", a, n, declaredMost)
+		l.fail("%s is sent as number %d of at most %d of the declared limit", a, n, declaredMost)
 	}
 	if n := len(l.second); l.world.global > 0 && n > l.world.global {
-		l.fail("%s is sent as number %d of %d in a second", a, n, l.world.global)
+		l.fail("%s is sent as number %d of at most %d in a second", a, n, l.world.global)
 	}
 	for i := range l.actors {
 		o := &l.actors[i]
@@ -324,7 +324,7 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 	}
 }
 
-// ahead reports whether the request that came first must leave before the other one.
+// ahead reports whether the request that arrived first must leave before the other one.
 func (l *life) ahead(first, then *actor) bool {
 	if first.kind == then.kind {
 		return true

@@ -18,11 +18,11 @@ import (
 // event. The effect of an event depends only on the events before it, so a list of events stands for a state.
 
 const (
-	most         = 4 // requests that exist at a time
+	most         = 4 // maximum number of requests at one time
 	bucketLimit  = 2 // requests in each bucket and period
 	bucketPeriod = 4 * time.Second
 	longHold     = time.Minute      // Retry-After of a 429 if nothing is held
-	shortHold    = 10 * time.Second // Retry-After of a 429 if something is held already
+	shortHold    = 10 * time.Second // Retry-After of a 429 if there is a hold already
 	declaredMost = 2                // requests of all kinds in declaredTime
 	declaredTime = 6 * time.Second
 	probePatient = 10 * time.Second // how long other requests wait for the outcome of a request that goes first
@@ -33,14 +33,14 @@ type smallWorld struct {
 	name     string
 	kinds    []kind // the kinds of requests
 	answers  []answer
-	declared bool // all requests have a declared limit
-	global   int  // the global limit per second; 0: none
+	declared bool // a declared limit applies to all requests
+	global   int  // the global limit per second; 0 for none
 	evicts   bool
 	depth    int // length of stories in a normal test run
 	deeper   int // length of stories with RATELIGHT_EXPLORE=1
 }
 
-// kind is what distinguishes requests.
+// kind has the properties in which requests differ.
 type kind struct {
 	route  int
 	tenant string
@@ -51,11 +51,11 @@ type kind struct {
 type event uint8
 
 const (
-	timer   event = iota // time passes until the manager's timer rings, or for a period if it is not set
+	timer   event = iota // time passes until the manager's timer rings; if none is set, for a bucket's period
 	second               // a second passes
 	collect              // the collector runs
 	lift                 // LiftHolds
-	arrive               // the first of the arrivals, one for each kind
+	arrive               // a request of the first kind arrives; each kind has such an event
 	ends    = arrive + most
 	cancel  = ends + most*event(answers)
 	events  = cancel + most
@@ -104,12 +104,12 @@ type actor struct {
 	stage
 	index   int // in life.actors
 	kind    kind
-	rank    int // by arrival, or the rank of the request that it supersedes
+	rank    int // in the order of arrival, or the rank of the request that this one supersedes
 	version int // in the order of arrival
 	before  int // the highest version that was sent before this request
 	number  int // in the order of sending
 	sent    time.Duration
-	after   uint8 // a bit for each scope: sent since the latest 429 of that scope
+	after   uint8 // a bit for each scope: this request was sent after the latest 429 of that scope
 	newest  bool  // no response to a later request of the route has named a hash
 	unaware bool  // this request, or one in flight with it, was sent before the bucket's limit was known
 
@@ -117,7 +117,7 @@ type actor struct {
 	waiter  *waiter
 	lease   Lease
 	asked   time.Duration
-	leaves  time.Duration // when the request will leave by its prediction; 0 if none is valid
+	leaves  time.Duration // the predicted time at which the request leaves; 0 if there is no valid prediction
 }
 
 // life is one story while it happens.
@@ -129,7 +129,7 @@ type life struct {
 	actors  [most]actor
 	ranks   int
 	numbers int
-	granted []int // places of the actors that the latest event let leave
+	granted []int // indexes of the actors that left because of the latest event
 	fault   string
 	drains  bool // all requests succeed from now on
 	memory
@@ -140,7 +140,7 @@ type life struct {
 var (
 	exploreSeed = maphash.MakeSeed()
 	exploreKey  = wire.NewKey(nil)
-	// All managers use this limit, because the keys of its queues contain its address.
+	// All managers use this one limit, because the keys of queues contain the address of the limit.
 	exploreDeclared = WithLimit(ForAll(), declaredMost, declaredTime)
 	exploreStart    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	exploreRoutes   = [2]routes.CompiledRoute{
@@ -222,7 +222,7 @@ func (l *life) possible() (all uint64) {
 	return all
 }
 
-// do lets an event happen.
+// do makes an event happen.
 func (l *life) do(e event) {
 	l.granted = l.granted[:0]
 	switch {
@@ -246,7 +246,7 @@ func (l *life) do(e event) {
 		a := &l.actors[e-cancel]
 		l.say("%s is cancelled", a)
 		if a.stage != waits || !a.waiter.withdraw() {
-			l.fail("%s waits, and cannot be cancelled", a)
+			l.fail("%s waits, but cannot be cancelled", a)
 			return
 		}
 		a.reset()
@@ -269,7 +269,7 @@ func (a *actor) String() string {
 // reset makes the actor absent.
 func (a *actor) reset() { *a = actor{index: a.index} }
 
-// wait lets d pass, or the time until the timer rings.
+// wait lets time pass (see exploreClock.pass), and calls the timer's function if the timer is due.
 func (l *life) wait(d time.Duration) {
 	if rings := l.clock.pass(d); rings {
 		l.say("the timer rings")
@@ -303,7 +303,7 @@ func (l *life) ask(a *actor) {
 	switch {
 	case queued:
 		a.stage, a.waiter = waits, w
-		l.say("  it waits; the prediction is %v", wait)
+		l.say("  it waits; the predicted wait is %v", wait)
 	default:
 		lease, err := l.manager.deliver(w, a.request, err)
 		l.resolved(a, lease, err)
@@ -338,7 +338,7 @@ func (l *life) resolved(a *actor, lease Lease, err error) {
 	a.stage, a.lease, a.sent, a.number, a.after, a.newest = flies, lease, l.now(), l.numbers, 0xFF, true
 	if a.kind.key != "" {
 		if l.newest[a.kind.route] > a.version {
-			l.fail("%s is sent after a newer one with its key", a)
+			l.fail("%s is sent after a newer request with the same key", a)
 		}
 		a.before, l.newest[a.kind.route] = l.newest[a.kind.route], a.version
 	}
@@ -376,7 +376,7 @@ func (l *life) end(i int, how answer) {
 	switch how {
 	case ok, otherHash:
 		if c.used == bucketLimit {
-			l.say("  no: the server has counted %d, so it is refused", c.used)
+			l.say("  no: the server has counted %d requests and refuses this one", c.used)
 			l.refusedByCount(a, hash, c)
 			refuse(ratelimits.ClassUser, c.until-now)
 			break
@@ -405,7 +405,7 @@ func (l *life) end(i int, how answer) {
 		r.Remaining = bucketLimit - c.used
 	}
 	if r.Class != ratelimits.ClassOK {
-		l.say("  for %v", r.RetryAfter)
+		l.say("  Retry-After: %v", r.RetryAfter)
 	}
 	ended, lease := *a, a.lease
 	a.stage = absent
@@ -432,7 +432,8 @@ func (l *life) end(i int, how answer) {
 }
 
 // digest returns the digest of the state: of what the manager and the server know and of what the model needs.
-// Predictions are left out. So if two stories lead to the same state, only the predictions of the first are checked.
+// Predictions are not part of it. So if two stories lead to the same state, only the predictions of the first story are
+// checked.
 func (l *life) digest(d *digest) uint64 {
 	*d = digest{now: l.now()}
 	digestOf(d, l.server)
@@ -470,7 +471,7 @@ func (l *life) digest(d *digest) uint64 {
 	return d.sum
 }
 
-// exploreClock is a clock that moves only by pass. It has one timer, that of the server.
+// exploreClock is a clock that moves only by calls of pass. It has only one timer, the server's.
 type exploreClock struct {
 	clockwork.Clock
 	at, due time.Time
@@ -493,7 +494,8 @@ func (c *exploreClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	return t
 }
 
-// pass lets d pass, or the time until the timer is due, and reports whether the timer is due then.
+// pass moves the clock to the instant at which the timer is due, if the timer is set and either d is longer than a
+// second or the timer is due within d. Otherwise, it moves the clock by d. It reports whether the timer is due.
 func (c *exploreClock) pass(d time.Duration) (rings bool) {
 	until := c.at.Add(d)
 	if rings = c.set && (d > time.Second || !c.due.After(until)); rings {

@@ -24,7 +24,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Every option is set to its extremes. Requests must still be granted, waits must end, and the manager must close.
+// Every option is set to extreme values. Nevertheless, requests must be granted, waits must end, and the manager must
+// close.
 func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	durations := []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64}
@@ -65,7 +66,7 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	}
 }
 
-// The expireAfter of WithEviction has its greatest value. The bucket and its state must still be there a day later.
+// If the expireAfter of WithEviction has its greatest value, a bucket and its state must still exist a day later.
 func TestBucketThatIsKeptForEverIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithEviction(0, math.MaxInt64))
@@ -103,7 +104,7 @@ type angry struct{ slog.Handler }
 func (angry) Enabled(context.Context, slog.Level) bool  { return true }
 func (angry) Handle(context.Context, slog.Record) error { panic("handler") }
 
-// A hook or a log handler panics. The caller must get the panic, and no lock may stay held, so that other requests are
+// A hook or a log handler panics. The caller must get the panic. No lock may stay held, so that other requests are
 // granted and the manager can close.
 func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
@@ -155,7 +156,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// panicking is a store that panics in the call that the field what names.
+// panicking is a store that panics in the call whose name is in the field what.
 type panicking struct {
 	shared.Source
 	what string
@@ -261,8 +262,8 @@ func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// extremeResponses returns responses as a caller could make them by hand, with times and numbers that no header can
-// hold.
+// extremeResponses returns responses with times and numbers that no header can hold. Only a caller's own code could
+// create such responses.
 func extremeResponses() (all []ratelimits.Response) {
 	for class := range ratelimits.Class(ratelimits.NumClasses + 1) {
 		for _, d := range []time.Duration{math.MinInt64, -1, math.MaxInt64 - 1, math.MaxInt64} {
@@ -281,8 +282,8 @@ func extremeResponses() (all []ratelimits.Response) {
 	return all
 }
 
-// A caller gives the manager a response with extreme values. Such a response may hold requests for a day at most, and
-// for 10 s at most if its Retry-After is negative.
+// A caller gives the manager a response with extreme values. Such a response may hold requests for at most a day, or
+// for at most 10 s if its Retry-After is negative.
 func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 	t.Parallel()
 	for name, tell := range map[string]func(m *buckets.RESTBucketManager, c *caller, r ratelimits.Response){
@@ -346,7 +347,7 @@ func nonsense(t *rapid.T) ratelimits.Response {
 	return ratelimits.ParseResponse(status, header, []byte(body))
 }
 
-// sensible is a server with a limit of five requests a second.
+// sensible simulates a server with a limit of five requests a second.
 type sensible struct {
 	opened time.Time
 	used   int
@@ -370,8 +371,8 @@ func (s *sensible) answer() ratelimits.Response {
 	return ratelimits.ParseResponse(http.StatusOK, header, nil)
 }
 
-// A server sends nonsense for a while. Meanwhile no bucket may stop for ever and no request may be sent again and again
-// without a wait. A day later bursts must be as fast as the server's limit.
+// A server sends nonsense for a while. Meanwhile, no bucket may stop for ever, and no request may be repeated again and
+// again without a wait. A day later, bursts must be as fast as the server's limit allows.
 func TestNonsenseHeals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -435,7 +436,7 @@ func TestNonsenseHeals(t *testing.T) {
 			rt.Fatalf("a burst took %v", slow)
 		}
 		if sent > 400 {
-			rt.Fatalf("%d requests were sent for a hundred or two", sent)
+			rt.Fatalf("%d attempts were made for at most 100 requests", sent)
 		}
 		if again > 20*time.Second {
 			rt.Fatalf("long after the nonsense, 50 requests at 5 per second took %v", again)

@@ -16,7 +16,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// The routes of reactions are a family: react adds a reaction, and unreact and unreactAll (below) remove one and all.
+// react returns the route that adds a reaction; unreact and unreactAll (below) return the routes that remove one
+// reaction and all of them. These routes are a family.
 func react(channel int) routes.CompiledRoute {
 	return compile(routes.AddMyMessageReaction, strconv.Itoa(channel), "1", "x")
 }
@@ -37,21 +38,21 @@ func TestOneRouteOfAFamilyIsProbedForAll(t *testing.T) {
 		require.Equal(t, 0, granted(t, []*caller{second, third, elsewhere}))
 		before := snapshot(t, m, buckets.UnknownHash)
 		assert.Len(t, before.Routes, 3)
-		assert.Empty(t, before.Route, "the bucket is not that of one route")
+		assert.Empty(t, before.Route, "the bucket does not belong to a single route")
 		probe.update(limited("reactions", 1, 0, 250*time.Millisecond))
 		require.True(t, elsewhere.granted(), "the bucket of the other channel has room")
 		require.False(t, second.granted() || third.granted())
 		assert.Len(t, bucketOf(t, m, "1").Routes, 3)
 		wait(260 * time.Millisecond)
 		require.True(t, second.granted())
-		require.False(t, third.granted(), "both routes share a bucket of one request")
+		require.False(t, third.granted(), "all three routes share a bucket of one request")
 		second.update(limited("reactions", 1, 0, 250*time.Millisecond))
 		wait(260 * time.Millisecond)
 		require.True(t, third.granted())
 	})
 }
 
-// reactionsOf configures a server with a bucket of one reaction for each channel.
+// reactionsOf returns the configuration of a server that accepts one request to reactions every 250 ms in each channel.
 func reactionsOf() discordsim.Config {
 	return discordsim.Config{
 		Rules: []discordsim.Rule{{
@@ -102,8 +103,8 @@ func TestEachCredentialAndServerDiscoversAFamilyByItself(t *testing.T) {
 	}
 }
 
-// A route of a family has another hash than the hint says. Until the route's own first response, only one of its
-// requests at a time may be in flight in a bucket. Then that response must decide to which bucket the route belongs.
+// The hint for a route of a family names the wrong hash. Until the route's first response arrives, only one request of
+// the route at a time may be in flight in a bucket. Then this response must decide to which bucket the route belongs.
 func TestFamilyWithTwoHashes(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 5, 4, time.Minute))
@@ -112,7 +113,7 @@ func TestFamilyWithTwoHashes(t *testing.T) {
 		others[0].update(limited("removing", 2, 1, time.Minute))
 		assert.Equal(t, 2, granted(t, others), "as many as the route's own bucket allows")
 		assert.Equal(t, 4, bucketOfMajor(t, m, "adding", "1").Remaining,
-			"no request stays charged in the bucket that did not count it")
+			"the bucket that the wrong hint named must not stay charged")
 		require.True(t, ask(m, unreact(2)).granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "removing", "2").InFlight, "the whole route has moved")
 	})
@@ -131,8 +132,8 @@ func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major strin
 	return found
 }
 
-// Because of a wrong hint, requests of a route wait for the bucket of another route. They must leave as soon as a
-// response shows the route's own bucket.
+// Because of a wrong hint, requests of a route wait for the bucket of another route. As soon as a response shows the
+// route's own bucket, these requests must leave.
 func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
@@ -159,7 +160,7 @@ func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
 		wait(2 * time.Second)
 		ask(m, react(1))
 		again, more := ask(m, unreact(1)), ask(m, unreact(1))
-		require.True(t, again.granted(), "the route waits for the bucket of a hint that was wrong")
+		require.True(t, again.granted(), "the route must not wait for the bucket of a wrong hint")
 		require.False(t, more.granted(), "the route is unknown, so one request goes first")
 		assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me",
 			snapshot(t, m, buckets.UnknownHash).Route)
@@ -182,14 +183,14 @@ func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
 	})
 }
 
-// The first response of a family may be a success, an error or a 429, or may never arrive. The test checks how many
-// requests of the family's other routes then leave at once, and that none waits for ever.
+// The first response of a family may be a success, an error or a 429, or may never arrive. After that, a certain number
+// of requests of the family's other routes must leave at once, and none may wait for ever.
 func TestFirstResponseOfAFamily(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		first func(buckets.Lease)
-		want  int // how many of the other two routes' first requests leave at once
+		want  int // how many of the two requests to other routes leave at once
 	}{
 		{"limits", update(limited("reactions", 5, 4, time.Second)), 2},
 		{"nothing remains", update(limited("reactions", 5, 0, time.Second)), 0},
@@ -288,7 +289,7 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 3, 2, time.Minute))
-		c := ask(m, unreact(1)) // its hash is known by the hint only
+		c := ask(m, unreact(1)) // only a hint names the hash of this route
 		unknown := ask(m, compile(routes.GetGuildMember, "9", "2"))
 		m = successor(t, stateOf(t, m, true))
 		c.lease.Release()
@@ -315,11 +316,12 @@ func TestAHashThatAnErrorHasNamedIsKnownAfterARestart(t *testing.T) {
 		all := []*caller{ask(m, react(1)), ask(m, react(2))}
 		require.Equal(t, 2, granted(t, all), "the hash does not have to be discovered again")
 		ask(m, unreact(1)).update(limited("successes", 9, 0, time.Minute))
-		assert.False(t, ask(m, unreactAll(1)).granted(), "a success overrules the error, and its bucket is used up")
+		assert.False(t, ask(m, unreactAll(1)).granted(), "the success overrules the error and names a used-up bucket")
 	})
 }
 
-// After a restart a hint must still be only a hint, not a hash that the route's own responses have named.
+// After a restart, a hint must still be only a hint. It must not count as a hash that the route's own responses have
+// named.
 func TestAHintSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]ratelimits.Response{
@@ -353,7 +355,8 @@ func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {
 	})
 }
 
-// A route that is known by its own responses must not wait for the test of another route's hint.
+// If a route's own responses have named its bucket, its requests must not wait while the hint for another route is
+// tested.
 func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("reactions", 9, 8, time.Minute))
@@ -390,8 +393,8 @@ func TestRoutesWithAHintKeepTheirPlaceInTheQueue(t *testing.T) {
 	})
 }
 
-// All routes of a family share a bucket of one request, except the route that is used first. The hint from that route's
-// response may cause at most one 429 for each channel.
+// The routes of a family share a bucket of one request, except the route that is used first. So the first response
+// gives a wrong hint. This hint may cause at most one 429 for each channel.
 func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 	t.Parallel()
 	const first = "/channels/{id}/messages/{id}/reactions/{x}/@me"
@@ -423,7 +426,7 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 				elapsed := w.finish()
 				assert.LessOrEqual(t, w.Report().Refused.Total(), channels)
 				assert.Less(t, elapsed, 4*time.Second,
-					"twelve requests in a channel, 250 ms apart, and the delay by a refusal")
+					"twelve requests in a channel, 250 ms apart, and the delay after one 429")
 			})
 		}
 	}
@@ -457,7 +460,7 @@ func TestAHintOfAnotherProcessIsOverruledByTheRoutesOwnResponse(t *testing.T) {
 		first, second := ask(b, unreact(1)), ask(b, unreact(1))
 		wait(time.Second)
 		require.True(t, first.granted(), "the hint names a bucket with room")
-		require.False(t, second.granted(), "the second waits for the first one's response")
+		require.False(t, second.granted(), "the second request waits for the first response")
 		first.update(limited("removing", 2, 1, time.Minute))
 		wait(time.Second)
 		require.True(t, second.granted())
@@ -468,7 +471,7 @@ func editOf(message int) routes.CompiledRoute {
 	return compile(routes.UpdateMessage, "1", strconv.Itoa(message))
 }
 
-// byPath discovers a route with a bucket for each path, whose hashes do not contain the path.
+// byPath discovers a route that has a bucket for each path. The hashes do not contain the path.
 func byPath(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	for i := 1; i <= 4; i++ {
@@ -520,8 +523,8 @@ func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
 	})
 }
 
-// Every response names a new hash, but there is one limit for all paths. No request may be refused, so the hashes must
-// not be taken for buckets of the paths.
+// Every response names a new hash, but there is one limit for all paths. No request may be refused, so the manager must
+// not treat the hashes as those of buckets by path.
 func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 2, 3, 5, 10} {

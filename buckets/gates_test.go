@@ -15,18 +15,18 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// gate is a reason for which requests wait. After the requests of before, and after prepare, every new request of the
-// gate waits. prepare returns a function that lets these requests leave, together or one after the other; a gate
-// without prepare opens by itself.
+// gate is a reason for which requests wait. When the requests in before have been answered and prepare has been called,
+// every new request of the gate (see call) waits. prepare returns a function that lets these requests leave, together
+// or one after the other. A gate without prepare opens by itself.
 type gate struct {
 	name    string
 	options []buckets.Option
 	before  []answered
 	ordered bool
 	fields  []string
-	answer  ratelimits.Response // to requests that passed the gate; zero: roomy
+	answer  ratelimits.Response // for requests that passed the gate; roomy if this is zero
 	reason  buckets.WaitsFor
-	after   time.Duration    // time until the gate opens by itself; 0: not known
+	after   time.Duration    // time until the gate opens by itself; 0 if not known
 	class   ratelimits.Class // class of the 429 that closed the gate
 	prepare func(t *testing.T, m *buckets.RESTBucketManager) (open func())
 }
@@ -68,7 +68,7 @@ type answered struct {
 	response ratelimits.Response
 }
 
-// discoverAll sends requests one after the other; each gets its response.
+// discoverAll sends requests one after the other and answers each with its response.
 func discoverAll(t *testing.T, m *buckets.RESTBucketManager, all []answered) {
 	t.Helper()
 	for _, a := range all {
@@ -95,12 +95,12 @@ var gates = []gate{
 		reason: buckets.WaitsForWindow, after: 2*time.Second + time.Millisecond,
 	},
 	{
-		name: "all of the limit in flight", answer: limited("messages", 2, 1, time.Second),
+		name: "whole limit in flight", answer: limited("messages", 2, 1, time.Second),
 		reason: buckets.WaitsForWindow,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 			last := ask(m, message(1))
-			wait(3 * time.Second) // the windows are over, but last may be counted in the next one
+			wait(3 * time.Second) // the window is over, but the server may count last in the next one
 			other := ask(m, message(1))
 			require.True(t, last.granted() && other.granted())
 			return func() {
@@ -111,7 +111,7 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "one before in ordered mode", ordered: true, before: []answered{roomyMessage},
+		name: "earlier ordered request in flight", ordered: true, before: []answered{roomyMessage},
 		reason: buckets.WaitsForOrdered,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			first := gate{ordered: true}.call(m)
@@ -175,7 +175,7 @@ var sharedHold = answered{
 	roomyMessage.request, inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second),
 }
 
-// subLimitHold is a request of channel 1 whose 429 holds requests with the same field in their bodies.
+// subLimitHold returns a request of channel 1 whose 429 holds, for d, the requests with the same field in their bodies.
 func subLimitHold(d time.Duration) answered {
 	return answered{renaming(1), inBucket(refused(ratelimits.ClassSubLimit, d), "messages", 100, 80, time.Minute)}
 }
@@ -200,7 +200,7 @@ func drive(t *testing.T, all []*caller) {
 	t.Helper()
 	ended := make(map[*caller]bool)
 	for round := 0; len(ended) < len(all); round++ {
-		require.Less(t, round, 1000, "a request waits for ever")
+		require.Less(t, round, 1000, "no request may wait for ever")
 		for _, c := range all {
 			if c.done() && !ended[c] {
 				ended[c] = true
@@ -213,8 +213,8 @@ func drive(t *testing.T, all []*caller) {
 	}
 }
 
-// An operator asks why a request waits and until when. Predict, errors, WaitingRequests, Buckets and hooks must all
-// give the same answer.
+// An operator asks why a request waits and how long. Predict, errors, WaitingRequests, Buckets and hooks must all give
+// the same answer.
 func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	t.Parallel()
 	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
@@ -241,7 +241,7 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 		require.Len(t, waiting, 1)
 		assert.Equal(t, g.reason, waiting[0].WaitsFor)
 		after := waiting[0].WaitAfter
-		if g.after > 0 || g.reason != buckets.WaitsForWindow { // otherwise requests in flight decide, too
+		if g.after > 0 || g.reason != buckets.WaitsForWindow { // otherwise the wait also depends on requests in flight
 			assert.Equal(t, g.after, after)
 		}
 		found := 0
@@ -268,8 +268,8 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	})
 }
 
-// A request that is exempt from the global limit stands behind one that waits for that limit. When the request in front
-// leaves the queue or is overtaken, the exempt request must leave at once.
+// A request that is exempt from the global limit waits behind a request that waits for that limit. When the request in
+// front leaves the queue or is overtaken, the exempt request must leave at once.
 func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 	t.Parallel()
 	exempt, err := routes.New("POST", "/channels/{channel_id}/exempt-thing", routes.GlobalExempt)
@@ -322,7 +322,7 @@ var leavers = map[string][]int{
 	"the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
 }
 
-// Some of five callers that wait at a gate give up: before the gate opens, at that moment, or afterwards. The other
+// Some of five callers that wait at a gate give up: before the gate opens, while it opens, or afterwards. The other
 // callers must not be affected.
 func TestWaitersThatLeave(t *testing.T) {
 	t.Parallel()
@@ -368,8 +368,9 @@ func TestWaitersThatLeave(t *testing.T) {
 	}
 }
 
-// leave lets five callers wait at a gate and calls how, with a function that cancels the callers that leaving lists. It
-// requires that the other callers are granted in order and that no request is left, and returns all five callers.
+// leave lets five callers wait at a gate. Then it calls how with a function that cancels the callers whose numbers are
+// in leaving. It requires that the other callers are granted in order and that no request is left. It returns all five
+// callers.
 func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, how func(cancel func())) []*caller {
 	t.Helper()
 	var waiting, staying []*caller
@@ -412,8 +413,8 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 	return waiting
 }
 
-// endsAsGranted is a context that ends when its request is granted. As soon as the request begins to wait, Acquire
-// calls Done, which calls end. end makes room for the request and ends the context.
+// endsAsGranted is a context that ends at the moment at which its request is granted. As soon as the request begins to
+// wait, Acquire calls Done, which calls end. end makes room for the request and ends the context.
 type endsAsGranted struct {
 	context.Context
 	end func()
@@ -424,8 +425,8 @@ func (c *endsAsGranted) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// A request is granted at the moment in which its context ends. Acquire returns either result, by chance; if it returns
-// the context's error, the bucket must get the permit back.
+// A request is granted at the moment at which its context ends. By chance, Acquire returns either the lease or the
+// context's error. If it returns the error, the bucket must get the permit back.
 func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))

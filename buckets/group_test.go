@@ -37,8 +37,8 @@ func (l *sentLog) take() (groups []string) {
 	return groups
 }
 
-// queueUp lets n requests of a group wait. When one is sent, it adds the group to sent and ends the lease with r at
-// once.
+// queueUp lets n requests of a group wait. When a request leaves, its group is added to sent and its lease is ended
+// with r at once.
 func queueUp(
 	m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response,
 	sent *sentLog,
@@ -59,7 +59,7 @@ func always(route routes.CompiledRoute) func(int) routes.CompiledRoute {
 	return func(int) routes.CompiledRoute { return route }
 }
 
-// Ten thousand requests of one group are ahead in the queue. A request of another group must leave second.
+// Ten thousand requests of one group wait in a bucket. A later request of another group must leave second.
 func TestGroupsTakeTurnsInABucket(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0))
@@ -73,8 +73,8 @@ func TestGroupsTakeTurnsInABucket(t *testing.T) {
 	})
 }
 
-// Requests of group a wait in a thousand buckets for the global limit. Groups b and c must still get every third turn
-// each.
+// Requests of group a wait in a thousand buckets for the global limit. Nevertheless, groups b and c must each get one
+// of three turns.
 func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(5))
@@ -84,7 +84,7 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 		queueUp(m, message, "a", 1000, plain(200), &sent)
 		require.Len(t, sent.take(), 5)
 		queueUp(m, always(message(5000)), "b", 2, plain(200), &sent)
-		queueUp(m, always(message(1)), "c", 2, plain(200), &sent) // in a bucket in which requests of a wait, too
+		queueUp(m, always(message(1)), "c", 2, plain(200), &sent) // in this bucket, a request of group a waits, too
 		sent.take()
 		wait(4 * time.Second)
 		all := sent.take()
@@ -93,11 +93,11 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// Requests of several groups move to another bucket when their route's hash is discovered. There, too, the groups must
-// take turns in the order of their first arrivals.
+// Requests of several groups move to another bucket when their route's hash is discovered. In the new bucket, the
+// groups must take turns in the order of their first arrivals.
 func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 	t.Parallel()
-	for range 20 { // a random order would be right sometimes
+	for range 20 { // sometimes even a random order would be right
 		bubble(t, func(t *testing.T) {
 			m := started(t)
 			probe := ask(m, message(1))
@@ -112,7 +112,7 @@ func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 	}
 }
 
-// A request that gets a 429 must stand first in its group again, but the next turn must be that of another group.
+// A request that gets a 429 must be first in its group again, but the next turn must go to another group.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
@@ -192,8 +192,8 @@ func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 	})
 }
 
-// A group with many waiting requests is among many groups with one request each. The prediction for the long group must
-// not count a turn of each other group for each of its own requests.
+// A group with many waiting requests is among many groups with one request each. Each short group takes only one turn,
+// so the prediction for the long group must count only one turn of each short group.
 func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -209,7 +209,7 @@ func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 	})
 }
 
-// Unproven requests of many invented groups wait. They must delay a proven request by one turn only.
+// Unproven requests of many invented groups wait. Together, they may delay a proven request by only one turn.
 func TestUnprovenRequestsAreOneGroupWhileOthersAreServed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(50))
@@ -236,7 +236,7 @@ func TestUnprovenRequestsAreOneGroupWhileOthersAreServed(t *testing.T) {
 	})
 }
 
-// A credential is proven while its requests wait. The requests must still leave in the order of their arrival.
+// A credential is proven while its first requests wait. All its requests must leave in the order of their arrival.
 func TestACredentialThatIsProvenMeanwhileKeepsItsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))

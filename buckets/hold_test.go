@@ -25,10 +25,10 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 		"another credential":  {Route: message(1), Authorization: "Bot two"},
 		"another server":      {Route: message(1), Authorization: bot, Server: "one.example"},
 		"a route never seen":  {Route: compile(routes.GetGateway), Authorization: bot},
-		"the same, elsewhere": {Route: compile(routes.GetGateway), Authorization: "Bot two"},
+		"never seen, Bot two": {Route: compile(routes.GetGateway), Authorization: "Bot two"},
 	}
 	notTheSame := []string{"another bucket", "an interaction", "another credential", "another server",
-		"a route never seen", "the same, elsewhere"}
+		"a route never seen", "never seen, Bot two"}
 	for _, c := range []struct {
 		class  ratelimits.Class
 		passes []string
@@ -36,7 +36,7 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 		{ratelimits.ClassUser, notTheSame},
 		{ratelimits.ClassShared, notTheSame},
 		{ratelimits.ClassSubLimit, notTheSame},
-		{ratelimits.ClassGlobal, []string{"an interaction", "another credential", "another server", "the same, elsewhere"}},
+		{ratelimits.ClassGlobal, []string{"an interaction", "another credential", "another server", "never seen, Bot two"}},
 		{ratelimits.ClassEdge, []string{"another server"}},
 	} {
 		for _, limit := range []int{0, 50} {
@@ -114,7 +114,7 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 	})
 }
 
-// LiftHolds ends the hold of a 429. Then one request must go first, alone.
+// LiftHolds ends the hold of a 429. After that, one request must first leave alone.
 func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
@@ -129,7 +129,7 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	})
 }
 
-// LiftHolds must restart the backoff for consecutive 429s, whether or not the hold has ended before.
+// LiftHolds must restart the backoff for consecutive 429s, whether the hold has already ended or not.
 func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -141,7 +141,7 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 		"sub-limit":      {message(1), ratelimits.ClassSubLimit},
 		"global":         {message(1), ratelimits.ClassGlobal},
 		"edge":           {message(1), ratelimits.ClassEdge},
-		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // the window of its bucket holds it
+		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // the hold is that of the bucket's window
 	} {
 		// The ninth hold lasts 16 s. After 17 s the bucket is not evicted yet.
 		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} {
@@ -167,7 +167,7 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 				wait(0)
 				answer(t, r, again)
 				wait(1100 * time.Millisecond)
-				assert.True(t, ask(m, c.route).granted(), "the nine 429s still count")
+				assert.True(t, ask(m, c.route).granted(), "the nine 429s must no longer count")
 			})
 		}
 	}
@@ -181,8 +181,8 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	return all
 }
 
-// A manager waits for the body of a 429. It was restarted before that, and a lease from before the restart also waited
-// for a body. The end of that lease must not end the wait.
+// A lease waits for the body of a 429 while the manager is restarted. After the restart, another lease waits for a
+// body. The end of the old lease must not end the wait for that body.
 func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
@@ -214,7 +214,7 @@ func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 			}
 			slow.lease.Refused(refusal)
 			waiting := ask(m, message(1))
-			wait(4 * time.Second) // then the body arrives with the same wait
+			wait(4 * time.Second) // then the body arrives and names the same wait
 			slow.update(refusal)
 			wait(1500 * time.Millisecond)
 			assert.True(t, waiting.granted(), "the wait of 5 s began 5.5 s ago")
@@ -222,8 +222,8 @@ func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 	}
 }
 
-// A shared 429 holds a resource for all credentials, also for those that have not used it yet. The manager must keep
-// that hold once, without a bucket for each credential.
+// A shared 429 holds a resource for all credentials, even for credentials that have not used the resource yet. The
+// manager must remember that hold once, and not in a bucket for each credential.
 func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		const credentials = 1000
@@ -271,8 +271,8 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 	}
 }
 
-// A shared 429 holds a resource for all credentials. If a route of another credential moves to a new hash after that,
-// its requests to the resource must still be held.
+// A shared 429 holds a resource for all credentials. If a route of another credential then moves to a new hash, the
+// route's requests to the resource must still be held.
 func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {
@@ -292,7 +292,7 @@ func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 }
 
 // The hold of a resource moves with a route to a bucket where requests of another route wait. Those requests must be
-// rejected if their wait is too long now.
+// rejected if their waits become too long.
 func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
@@ -343,7 +343,7 @@ func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
 	})
 }
 
-// The edge has refused requests without saying for how long. The hold doubles with each further 429.
+// The edge refuses requests without a Retry-After. With each further 429 the hold must double, up to ten minutes.
 func TestHoldOfTheEdgeDoublesUpToTenMinutes(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for row := range 12 {

@@ -28,7 +28,7 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		var collected []buckets.Collected
 		m = started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithHooks(buckets.Hooks{
 			Waiting: func(_ context.Context, w buckets.Waiting) {
-				m.Stats() // no lock is held
+				m.Stats() // possible, because no lock is held
 				for range m.Buckets() {
 				}
 				waiting = append(waiting, w)
@@ -193,8 +193,8 @@ func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	})
 }
 
-// A request's context ends while a hook or its Fields function runs. The request must fail, even if the bucket has room
-// by then.
+// A request's context ends while a hook or the request's Fields function runs. The request must fail, even if the
+// bucket has room by then.
 func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"hook", "fields"} {
@@ -231,7 +231,7 @@ func named(name string) context.Context { return context.WithValue(background, c
 // contexts is a log handler that records to which request each line belongs.
 type contexts struct {
 	slog.Handler
-	names map[string][]any // the requests of the lines with each message
+	names map[string][]any // for each message, the requests of its lines
 }
 
 func (c *contexts) Enabled(context.Context, slog.Level) bool { return true }
@@ -241,8 +241,8 @@ func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// Hooks and log handlers must get the context of the request that they are called for, even if the request was granted
-// when another one ended. Tracing needs that.
+// Hooks and log handlers must get the context of the request for which they are called, because tracing needs that.
+// That must also be so if a request was granted because another request ended.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		told := make(map[string][]any)
@@ -292,7 +292,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 }
 
 // A response often arrives when the request's context has already ended. Hooks and log handlers must get a context that
-// has not ended, so that their work with it does not fail.
+// has not ended. Otherwise, their own calls with this context would fail.
 func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var ended []error
@@ -319,7 +319,7 @@ func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
 	})
 }
 
-// noting is a log handler that calls itself with the context of each line.
+// noting is a function that serves as a log handler. It is called with the context of each line.
 type noting func(context.Context)
 
 func (n noting) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
@@ -331,7 +331,7 @@ func (n noting) Handle(ctx context.Context, _ slog.Record) error {
 	return nil
 }
 
-// logged keeps the log. The garbage collector may write to it while a test reads it.
+// logged is a writer that keeps the log. The garbage collector may write to it while a test reads it.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -349,8 +349,8 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// A limit that is refused again and again must not fill the log. The warning must name the channel, and a later one
-// must count the repetitions.
+// If a limit refuses requests again and again, the 429s must not fill the log. The first warning must name the channel,
+// and a later one must count the repetitions.
 func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log logged
@@ -386,7 +386,7 @@ func TestCloseTellsOfTheLinesThatWereLeftOut(t *testing.T) {
 	})
 }
 
-// stoodFor returns how many events a log covers: its lines and the repetitions that they name.
+// stoodFor returns how many events a log covers: its lines and the repetitions that these lines name.
 func stoodFor(t *testing.T, log string) (n int) {
 	for line := range strings.Lines(log) {
 		n++

@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Two queues swap their places in a line. The turn that one of them has at the global limit must not move to the other.
+// Two queues swap their places in a line. The turn that one queue has at the global limit must not move to the other
+// queue.
 func TestQueuesThatChangePlacesKeepTheirTurnsElsewhere(t *testing.T) {
 	t.Parallel()
 	gate, own, other := &turns{}, &queue{}, &queue{}
@@ -55,8 +56,8 @@ func TestSnowflakesAreNumbersInDiscordsForm(t *testing.T) {
 	}
 }
 
-// The manager reuses the Request that it makes for Acquire. So the lease must not refer to that Request, although a
-// lease does refer to a Request of the caller's own.
+// The manager reuses the Request that it makes for Acquire, so the lease of Acquire must not refer to that Request. A
+// lease of AcquireRequest refers to the caller's own Request.
 func TestLeaseOfAcquireKeepsNoRequest(t *testing.T) {
 	t.Parallel()
 	m := NewRESTBucketManager()

@@ -28,14 +28,14 @@ func notYet(limit int, rest time.Duration) ratelimits.Response {
 	return usedUp("messages", limit, rest)
 }
 
-// showLate shows the manager that a bucket of one request opens late: a request at the announced time gets a 429, and
-// is accepted lateBy after that time.
+// showLate shows the manager that a bucket of one request opens late. A request at the announced time gets a 429. When
+// it is sent again lateBy after that time, it is accepted.
 func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
 	c := ask(m, route)
 	wait(latePeriod + roundings)
-	require.True(t, c.granted(), "nothing has shown that the bucket is late")
+	require.True(t, c.granted(), "nothing has shown yet that the bucket is late")
 	c.update(notYet(1, lateBy-roundings))
 	c.again(m)
 	wait(lateBy - roundings - ms)
@@ -45,8 +45,8 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	c.update(oneLeft)
 }
 
-// opensAfter sends a request to a bucket of one request, and requires that the manager sends the next one this long
-// after it and not earlier.
+// opensAfter sends a request to a bucket of one request. It requires that the manager sends the next request when
+// exactly the given time has passed.
 func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, after time.Duration) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -111,7 +111,7 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 	})
 }
 
-// One hash has shown that it opens late. That must not delay the buckets of another hash.
+// One hash has shown that its buckets open late. That must not delay the buckets of another hash.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		showLate(t, m, message(1))
@@ -122,8 +122,8 @@ func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	})
 }
 
-// The server opens each second of the global limit 200 ms late. After the 429s that show this, requests must be sent
-// that much later, also by a manager that continues from the state.
+// The server opens each second of the global limit 200 ms late. When 429s have shown this, requests must be sent 200 ms
+// later, too. A manager that restores the state must do the same.
 func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	const late = 200 * ms
@@ -158,7 +158,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			next = second(m)
 			wait(time.Second + late - ms)
 			require.Zero(t, granted(t, next), "too early")
-			wait(2 * roundings) // and the round trip of the 429
+			wait(2 * roundings) // including the round trip of the 429
 			require.Equal(t, 2, granted(t, next))
 			updateAll(next, plain(200))
 			drained(t, m)
@@ -170,7 +170,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 }
 
 // One request tries whether the seconds of the global limit open on time again. That request may be a long upload, so
-// the others must wait for it only until the second is certainly open.
+// the others must wait for its outcome only until the second is certainly open.
 func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(4))
@@ -182,21 +182,21 @@ func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 		wait(time.Second + roundings)
 		require.Equal(t, 5, granted(t, all))
 		all[4].update(refused(ratelimits.ClassGlobal, 190*ms))
-		wait(3 * time.Minute) // then the next opening is tried on time
+		wait(3 * time.Minute) // after that, one request tries whether the next second opens on time
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
 		all = asks(m, message(1), 8)
 		require.Equal(t, 4, granted(t, all))
 		updateAll(all[:4], plain(200))
 		wait(time.Second + roundings)
-		require.Equal(t, 5, granted(t, all), "one request tries")
+		require.Equal(t, 5, granted(t, all), "one request tries whether the second is open")
 		wait(900 * ms)
-		require.Equal(t, 5, granted(t, all), "the second may not be open yet")
+		require.Equal(t, 5, granted(t, all), "the second of the global limit may not be open yet")
 		wait(100 * ms)
 		early := granted(t, all)
 		wait(12 * time.Second)
 		late := granted(t, all)
 		wait(3 * time.Second)
-		assert.Equal(t, 8, early, "after a second; %d after 13 s, %d after 16 s", late, granted(t, all))
+		assert.Equal(t, 8, early, "granted after a second; %d after 13 s, %d after 16 s", late, granted(t, all))
 	})
 }

@@ -50,7 +50,7 @@ func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
 	}
 }
 
-// bucketOf returns a bucket with this major parameter whose hash is known.
+// bucketOf returns a bucket that has this major parameter and a known hash.
 func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.LimitSnapshot {
 	t.Helper()
 	for b := range m.Buckets() {
@@ -199,7 +199,8 @@ func TestAnotherLimiterNeedNotBeToldOfRefusals(t *testing.T) {
 	assert.NotPanics(t, func() { buckets.Lease{}.Refused(ratelimits.Response{}) })
 }
 
-// The memory of leases is reused. Refused on a lease that has ended, or is ending, must not reach the next lease.
+// The manager reuses the memory of leases. A call of Refused on a lease that has ended, or is ending, must not reach
+// the next lease.
 func TestALeaseThatHasEndedTellsNobodyOfARefusal(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup

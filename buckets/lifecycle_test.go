@@ -80,7 +80,7 @@ func TestCloseAnswersEveryWaiterAtEveryGate(t *testing.T) {
 			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 			assert.Zero(t, c.lease)
 		}
-		open() // leases that are still held end as usual, and no request is left that could leave
+		open() // leases that are still held end as usual; no further request may leave
 		wait(time.Hour)
 		assert.Equal(t, before, m.Stats().Granted)
 		assert.Zero(t, m.Stats().Buckets)
@@ -108,7 +108,7 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 		require.True(t, timerSet(t, clock))
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timerSet(t, clock), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "no timer may be set")
 	})
 }
 
@@ -159,7 +159,7 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 		assert.Zero(t, m.Status(1).BucketsTotal)
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timerSet(t, clock), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "no timer may be set")
 	})
 }
 
@@ -182,7 +182,7 @@ func shutDown(ctx context.Context, m *buckets.RESTBucketManager) *shutdown {
 	return s
 }
 
-// succeeded requires that Shutdown has returned no error.
+// succeeded requires that Shutdown has returned without an error.
 func (s *shutdown) succeeded(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
@@ -283,7 +283,7 @@ func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
 	})
 }
 
-// A request that was refused, failed or not sent may come back. Shutdown must wait a second for that, and no longer.
+// A request that was refused, failed or not sent may come back. Shutdown must wait exactly a second for that.
 func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(buckets.Lease){
@@ -340,8 +340,8 @@ func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
 	}
 }
 
-// Close ends all waits while Shutdown is waiting for them. Shutdown must return ErrClosed, although no request waits
-// any more when it looks.
+// Close rejects all waiting requests while Shutdown waits for them. Shutdown must return ErrClosed, although it finds
+// no waiting request any more.
 func TestShutdownSaysThatCloseHasCutOffThoseWhoWaited(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -374,8 +374,8 @@ func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 	})
 }
 
-// Shutdown must also wait for requests that move to another bucket; a request that moves must not be rejected as a new
-// one.
+// Shutdown must also wait for requests that move to another bucket. Such a request must not be rejected as if it were
+// new.
 func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
@@ -460,7 +460,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 	}
 }
 
-// A hook panics at the end of the last request. Shutdown must return all the same.
+// A hook panics at the end of the last request. Shutdown must return nevertheless.
 func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}))

@@ -24,7 +24,7 @@ const countsPerDoubling = 8
 
 func (m *mutex) Lock() {
 	m.Mutex.Lock()
-	runtime.LockOSThread() // the time of this thread is measured
+	runtime.LockOSThread() // because the time of this thread is measured
 	m.since = threadTime()
 }
 

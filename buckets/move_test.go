@@ -15,14 +15,15 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// acquireMessage lets a request to a channel wait, and calls the function then with the result.
+// acquireMessage lets a request to a channel wait. When the request is granted or rejected, the callback gets the
+// result.
 func acquireMessage(ctx context.Context, m *buckets.RESTBucketManager, channel int, then func(buckets.Lease, error)) {
 	buckets.AcquireFunc(ctx, m, request(message(channel)), then)
 	synctest.Wait()
 }
 
-// The waiting requests of channel 1 move to another bucket. Requests of channel 2 must not wait for that, because their
-// own bucket has room.
+// The waiting requests of channel 1 move to another bucket. Requests of channel 2 must not wait for this move, because
+// their own bucket has room.
 func TestRequestOfAnotherMajorParameterDoesNotJoinABucketThatMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -40,8 +41,8 @@ func TestRequestOfAnotherMajorParameterDoesNotJoinABucketThatMoves(t *testing.T)
 	})
 }
 
-// Requests arrive while several buckets of their route move. Each must leave after the earlier requests of its own
-// bucket.
+// Requests arrive while several buckets of their route move. Each new request must leave after the earlier requests of
+// its own bucket.
 func TestWhoComesWhileSeveralBucketsMoveIsBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -134,7 +135,7 @@ func TestCloseRejectsAllWhoMove(t *testing.T) {
 	})
 }
 
-// A request that moved by a hint may still belong to another bucket, so it must be charged there, too.
+// A request that moved by a hint may still belong to another bucket, so it must be charged in both buckets.
 func TestRequestThatMovedByAHintIsChargedWhereItMayCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -167,7 +168,7 @@ func TestRouteIsKnownAsLongAsItsBucketIsHeld(t *testing.T) {
 }
 
 // A hold makes the wait of a request too long. The request must be rejected at once, however many other queues the
-// manager has to check before.
+// manager has to check first.
 func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -176,8 +177,8 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 			channel := func(i int) int { return 1000*others + i }
 			discover(t, m, message(channel(0)), used)
 			late := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, *request(message(channel(0))))
-			// This bucket is held but has no waiting requests, so checking it costs half as much as checking the
-			// others.
+			// This bucket is held but has no waiting requests, so a check of this bucket costs half as much as a check of
+			// another one.
 			discover(t, m, message(channel(800)), refused(ratelimits.ClassUser, time.Minute))
 			for i := range others {
 				discover(t, m, message(channel(1+i)), used)
@@ -191,7 +192,8 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 	})
 }
 
-// While LiftHolds runs, the requests of a bucket with a hold move to another bucket. That hold must end, too.
+// While LiftHolds runs, the requests of a bucket with a hold move to another bucket. The hold that moves with them must
+// end, too.
 func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -208,8 +210,8 @@ func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 	})
 }
 
-// A request with priority arrives while a bucket moves, and its place is among requests that have moved already. It
-// must follow them and not stay in the UNKNOWN bucket.
+// A request with priority arrives while a bucket moves. Its place in the queue is among requests that have already
+// moved, so it must follow them and not stay in the UNKNOWN bucket.
 func TestUrgentRequestFollowsThoseWhoHaveMoved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -248,7 +250,7 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	}
 	for name, event := range events {
 		for at := range 5 {
-			subtest(t, name+" after "+strconv.Itoa(at), func(t *testing.T) {
+			subtest(t, name+" after "+strconv.Itoa(at)+" parts", func(t *testing.T) {
 				m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 				probe := ask(m, message(1))
 				wait(patience)
@@ -295,15 +297,15 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	}
 }
 
-// A 429 arrives between two parts of a move. It must hold all requests that it applies to, moved or not. Requests that
-// would have to wait too long must be rejected at once.
+// A 429 arrives between two parts of a move. It must hold all requests that it applies to, whether they have moved or
+// not. Requests that would have to wait too long must be rejected at once.
 func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	classes := []ratelimits.Class{
 		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
 	}
 	for _, class := range classes {
 		for at := range 6 {
-			subtest(t, class.String()+" after "+strconv.Itoa(at), func(t *testing.T) {
+			subtest(t, class.String()+" after "+strconv.Itoa(at)+" parts", func(t *testing.T) {
 				m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 				probe := ask(m, message(1))
 				wait(patience)
@@ -352,8 +354,8 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	}
 }
 
-// A 429 makes the waits of 900 requests too long, more than the manager checks at a time. All of these must be rejected
-// at once, and no others.
+// A 429 makes the waits of 900 requests too long. The manager checks fewer requests at a time. Nevertheless, all 900,
+// and no others, must be rejected at once.
 func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(1000*time.Second), buckets.WithGlobalLimit(0))

@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A server does long work in parts. These functions let tests do things between the parts, and check that no work is
-// left.
+// A server does long work in parts. With the functions of this file, tests can act between the parts and check that no
+// work is left.
 
-// ByParts stops the server's work as if one part of it had just ended. part does one part and reports whether more work
-// is left; resume lets the server go on by itself.
+// ByParts stops the server's work as if one part of it had just ended. part does the next part and reports whether more
+// work is left; resume lets the server go on by itself.
 func ByParts(m *RESTBucketManager) (part func() (more bool), resume func()) {
 	s := m.discord
 	s.mu.Lock()
@@ -60,10 +60,10 @@ func CheckIdle(t *testing.T, m *RESTBucketManager) {
 	s := m.discord
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	assert.Empty(t, s.leaving, "buckets that requests leave")
+	assert.Empty(t, s.leaving, "buckets whose requests move")
 	assert.Empty(t, s.late, "late queues")
 	assert.Empty(t, s.overdue, "overdue leases")
-	assert.Empty(t, s.touched, "lines to look at")
+	assert.Empty(t, s.touched, "lines to check")
 	assert.Zero(t, s.judging)
 	assert.False(t, s.working)
 	undiscovered, inFlight, waiting := 0, 0, 0

@@ -20,9 +20,9 @@ type slowOutcome struct {
 	name   string
 	before []answered          // earlier requests
 	slow   buckets.Request     // the request without an outcome; it may first have to wait for a hold of a second
-	unread ratelimits.Class    // only the headers of a 429 of that class arrive for it, after 3 s
-	next   buckets.Request     // waits for the outcome
-	answer ratelimits.Response // response to all requests; zero: roomy
+	unread ratelimits.Class    // class of a 429 of which only the headers arrive, after 3 s
+	next   buckets.Request     // the request that waits for the outcome
+	answer ratelimits.Response // response to all requests; roomy if this is zero
 }
 
 // prepare sends the request that has no outcome.
@@ -74,7 +74,7 @@ var slowOutcomes = func() []slowOutcome {
 	}
 }()
 
-// renaming is a request with the field "name" in its body, to which a sub-limit can apply.
+// renaming returns a request with the field "name" in its body. A sub-limit can apply to such a request.
 func renaming(channel int) buckets.Request {
 	fields := func() []string { return []string{"name"} }
 	return buckets.Request{Route: message(channel), Authorization: bot, Fields: fields}
@@ -97,9 +97,9 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 			wait(patience - time.Millisecond)
 			require.Equal(t, 0, granted(t, all))
 			wait(2 * time.Millisecond)
-			require.Equal(t, 1, granted(t, all), "one more request at a time")
+			require.Equal(t, 1, granted(t, all), "one more request leaves")
 			wait(patience)
-			require.Equal(t, 2, granted(t, all), "the outcome of the second request is not waited for any longer")
+			require.Equal(t, 2, granted(t, all), "the others no longer wait for the outcome of the second request")
 			wait(40*time.Second - 2*patience)
 			slow.update(answer)
 			all[1].update(answer)
@@ -108,8 +108,8 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 	}
 }
 
-// The first request of a route is a slow upload, for which the others stop waiting. When its response arrives, each
-// request must be counted once and in the right bucket.
+// The first request of a route is a slow upload. After some time, the other requests no longer wait for it. When the
+// upload's response arrives, each request must be counted once and in the right bucket.
 func TestSlowProbeIsCountedOnce(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		upload := ask(m, message(1))
@@ -144,8 +144,8 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 	})
 }
 
-// A probe has taken longer than patience. New requests and predictions must not wait for it, even if no request was
-// waiting when patience ended.
+// A probe takes longer than the constant patience. After that time, new requests and predictions must not wait for the
+// probe, even if no request was waiting when the time ended.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ask(m, message(1))
@@ -162,14 +162,14 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	})
 }
 
-// A request waits for another bucket, which opens long after patience ends. Requests that wait for a probe must still
-// leave when patience ends.
+// One request waits for a bucket that opens much later. Nevertheless, requests that wait for a probe must leave when
+// they have waited as long as the constant patience.
 func TestSlowProbeIsNotAwaitedUntilAnotherBucketOpens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 1, 0, time.Minute))
 		later := ask(m, react(1))
-		wait(patience + time.Second) // the timer, set for the discovery, fires and is set to the opening
+		wait(patience + time.Second) // the timer that was set for the discovery fires, and is set to the opening
 		ask(m, message(1))
 		next := ask(m, message(1))
 		wait(patience + time.Millisecond)
@@ -178,8 +178,8 @@ func TestSlowProbeIsNotAwaitedUntilAnotherBucketOpens(t *testing.T) {
 	})
 }
 
-// When patience is over, a second request is sent. When the outcome of the first one arrives late, the third request
-// must still wait for the outcome of the second.
+// After the time patience, a second request is sent. If the outcome of the first request arrives then, the third
+// request must still wait for the outcome of the second.
 func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range slowOutcomes {
@@ -196,8 +196,8 @@ func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	}
 }
 
-// The headers of a 429 arrive, but its body never does. The wait that the headers name must count. After it, one
-// request must first go alone.
+// The headers of a 429 arrive, but its body never does. The manager must respect the wait in the headers. After that
+// wait, one request must first leave alone.
 func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
@@ -219,15 +219,15 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	}
 }
 
-// An undiscovered request of another route may belong to a bucket. Requests of that bucket must wait for its outcome,
-// too, but not longer than patience.
+// A request of an undiscovered route may belong to the bucket of another route. So requests of that bucket must wait
+// for the outcome of the undiscovered request, too, but not longer than the constant patience.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
 		ask(m, list(1))
-		// After this response, one request is sent alone, unless it has to wait for the outcome of another.
+		// After this response, the next request is sent alone, unless it has to wait for the outcome of another request.
 		discover(t, m, message(1), ratelimits.Response{})
 		wait(6 * time.Second)
 		next := ask(m, message(1))
@@ -237,8 +237,8 @@ func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	})
 }
 
-// Three credentials get the headers of a global 429 with a wait of an hour, but no body. After patience the headers
-// count, so their waiting requests must be rejected.
+// Three credentials get the headers of a global 429 with a wait of an hour, but no body. After the time patience, the
+// headers count, so the waiting requests of these credentials must be rejected.
 func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
@@ -260,8 +260,8 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 	})
 }
 
-// Requests have waited for the outcome of a slow request for patience. When the slow request moves to another bucket,
-// the requests there must not wait for it again.
+// Requests have waited for a slow request as long as they must (the constant patience). When the slow request moves to
+// another bucket, the requests there must not wait for it again.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, list(1), limited("new", 100, 99, time.Second))
@@ -269,7 +269,7 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 		ask(m, message(1))
 		wait(patience)
 		discover(t, m, message(1), limited("new", 100, 98, time.Second))
-		// After this response, one request is sent alone, unless it has to wait for the outcome of another.
+		// After this response, the next request is sent alone, unless it has to wait for the outcome of another request.
 		discover(t, m, list(1), ratelimits.Response{})
 		wait(10 * time.Second)
 		require.True(t, ask(m, list(1)).granted())
@@ -290,8 +290,8 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 	})
 }
 
-// A hundred requests of a route get no response. Together they must delay the requests behind them by the constant
-// patience, not by patience for each of the hundred.
+// A hundred requests of a route get no response. Together, they must delay later requests by the time patience once,
+// not a hundred times.
 func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {

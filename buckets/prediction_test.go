@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Requests that have left the line of the global limit, sent or not, must not count in predictions.
+// Requests that have left the line of the global limit must not count in predictions, whether they were sent or not.
 func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
@@ -40,8 +40,8 @@ func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 	})
 }
 
-// A sub-limit holds other requests of the route. A request that it does not apply to must leave at once, even with a
-// maximum wait of 0.
+// A sub-limit holds some requests of a route. Another request, to which the sub-limit does not apply, must leave at
+// once, even with a maximum wait of 0.
 func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, change("1").Route, channelOK)
@@ -52,8 +52,8 @@ func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 	})
 }
 
-// A request has waited longer than its maximum, which could not be predicted, and could leave now. It must be granted,
-// not rejected.
+// Because of a slow response, a request has waited longer than its maximum wait, but now it can leave. It must be
+// granted, not rejected.
 func TestNobodyIsRefusedAtTheMomentWhenItCouldGo(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
@@ -65,12 +65,13 @@ func TestNobodyIsRefusedAtTheMomentWhenItCouldGo(t *testing.T) {
 	})
 }
 
-// A longer hold makes some waits too long. Those requests must be rejected at once, and the others must go on waiting.
+// A longer hold makes some waits too long. Requests with such waits must be rejected at once; the others must go on
+// waiting.
 func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		remaining int
-		line      ratelimits.Class // of the hold in whose line requests wait; ClassOK: they wait for the bucket
+		line      ratelimits.Class // class of the hold for which requests wait; ClassOK if they wait for the bucket
 		throttle  time.Duration    // raises the hold
 		response  ratelimits.Response
 	}{
@@ -111,8 +112,8 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	}
 }
 
-// A global 429 makes the wait of a request too long. It must be rejected even if the last request of its queue is
-// exempt from the global limit.
+// A global 429 makes the wait of a request too long. The request must be rejected even if the last request of its queue
+// is exempt from the global limit.
 func TestWaitersBeforeOneThatIsExemptAreJudgedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
@@ -146,8 +147,8 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 	})
 }
 
-// Callers may retry rejected requests later, spaced by the Key of the error. The keys of two errors must be equal if
-// and only if their requests wait for the same limit.
+// Callers can use the Key of the error to space the retries of rejected requests. The keys of two errors must be equal
+// if and only if their requests wait for the same limit.
 func TestTooLongErrorsHaveTheSameKeyIfTheyWaitForTheSame(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
@@ -183,8 +184,8 @@ func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
 	})
 }
 
-// Requests of buckets that open later than a request leaves must not count as ahead of it at the global limit, however
-// many they are.
+// Many requests need the global limit, but their buckets open late. The prediction for a request that can leave earlier
+// must not count the others as ahead of it.
 func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))
@@ -207,8 +208,8 @@ func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// Two requests get a 429 and come back to their places. The prediction of the second must count the first, which has
-// come back before it.
+// Two requests get a 429 and come back to their places. The prediction for the second must count the first, which has
+// come back earlier.
 func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 2, 1, 5*time.Second))
@@ -318,8 +319,8 @@ func TestRefusalDisturbsNobody(t *testing.T) {
 	})
 }
 
-// One probe after the other is lost, so no wait can be predicted. A request must be rejected as soon as another probe
-// is needed and it has waited too long.
+// One probe after the other is lost, so no wait can be predicted. A request that has waited too long must be rejected
+// as soon as another probe is needed.
 func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(25*time.Second))
@@ -339,8 +340,8 @@ func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 	})
 }
 
-// A 429 makes the wait of a request too long. Wait and Max of the error must count from when the request was made, and
-// its class must be that of the 429.
+// A 429 makes the wait of a request too long. Wait and Max of the error must count from the arrival of the request, and
+// the error's class must be that of the 429.
 func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -367,8 +368,8 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 	}
 }
 
-// A request that comes back to its place, or a longer period, lengthens the waits of all requests behind. Requests
-// whose waits are too long now must be rejected.
+// When a request comes back to its place, or the period becomes longer, all requests behind have to wait longer.
+// Requests whose waits become too long must be rejected.
 func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
@@ -394,8 +395,8 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// A hold makes the wait of two requests longer, and the first is rejected. It must no longer count as ahead of the
-// second, or the second would be rejected, too.
+// A hold makes the wait of two requests longer, and the first is rejected. The first must no longer count as ahead of
+// the second. Otherwise, the second would be rejected, too.
 func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
@@ -412,7 +413,7 @@ func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
 	})
 }
 
-// The time in which the Fields function runs must count as part of the wait.
+// The time that the Fields function takes must count as part of the wait.
 func TestFieldsThatTakeLongDoNotLengthenTheWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
@@ -495,7 +496,7 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 	})
 }
 
-// A request gets a 429. Its prediction must not count the requests behind its place in the queue.
+// A request gets a 429. The new prediction for it must not count the requests behind its place in the queue.
 func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -538,8 +539,8 @@ func TestReadyTimeOfWhatIsRefusedAnyway(t *testing.T) {
 	})
 }
 
-// behindOthers returns a manager with a declared limit of five requests a second. In the line of that limit 150
-// requests wait whose bucket allows only one request in two seconds.
+// behindOthers returns a manager with a declared limit of five requests a second. In the line of that limit, 150
+// requests wait. Their bucket allows only one request in two seconds.
 func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 	m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 5, time.Second))
 	narrow, ample := limited("messages", 1, 0, 2*time.Second), limited("lists", 1_000_000, 999_999, time.Second)
@@ -551,8 +552,8 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 	return m
 }
 
-// Many requests are ahead in the line of a declared limit. A prediction must count only those whose bucket lets them
-// leave in time.
+// Many requests are ahead in the line of a declared limit. A prediction must count only the requests whose bucket opens
+// in time for them to leave first.
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := behindOthers(t)
@@ -566,7 +567,7 @@ func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	})
 }
 
-// Before a request leaves, the bucket of requests ahead of it opens twice. Its prediction must count both times.
+// Before a request leaves, the bucket of the requests ahead of it opens twice. The prediction must count both openings.
 func TestPredictionCountsEachOpeningOfABucketAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Second))
@@ -609,8 +610,8 @@ func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	}
 }
 
-// Requests that are cancelled must leave the line of the global limit, too, so that the predictions of later requests
-// do not count them.
+// Cancelled requests must leave the line of the global limit, so that the predictions for later requests do not count
+// them.
 func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))
@@ -618,7 +619,7 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 			discover(t, m, message(channel+1), limited("messages", 100, 99, time.Hour))
 			wait(2 * time.Second)
 		}
-		ask(m, message(41)).update(roomy) // takes the slot
+		ask(m, message(41)).update(roomy) // takes the only slot
 		var all []*caller
 		for channel := range 40 {
 			all = append(all, ask(m, message(channel+1)), ask(m, message(channel+1)))
@@ -637,13 +638,14 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// impatient sends an ordered request that waits for half a minute at most.
+// impatient sends an ordered request that waits for at most half a minute.
 func impatient(m *buckets.RESTBucketManager, request buckets.Request) *caller {
 	return call(buckets.ContextWithMaxWait(buckets.ContextWithOrdered(background), 30*time.Second), m, request)
 }
 
-// The first request in a queue waits for an ordered request. When a hold makes its wait too long, it is rejected, and
-// the next request must be granted when the hold ends, without waiting for the ordered one.
+// The first request in a queue waits for an earlier ordered request. A hold makes the wait of the first request too
+// long, so the first request is rejected. The next request is not ordered. It must be granted when the hold ends,
+// although the earlier ordered request is still in flight.
 func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 	t.Parallel()
 	mine := *request(message(1))

@@ -64,7 +64,7 @@ func TestUndiscoveredRequestThatIsLostStaysChargedWhereItMayCount(t *testing.T) 
 			assert.Equal(t, c.left, snapshot(t, m, "channel").Remaining)
 			wait(3 * time.Second)
 			assert.Equal(t, 2, snapshot(t, m, "channel").Remaining,
-				"the request is charged no longer than the server can count it")
+				"the request is charged only as long as the server can count it")
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 	})
 }
 
-// Major parameters that are no valid Discord ids must be compared as strings, so that each has its own bucket.
+// Major parameters that are not valid Discord ids must be compared as strings, so that each has its own bucket.
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617",
@@ -106,8 +106,8 @@ func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	})
 }
 
-// Two new routes share a bucket. Whichever is answered first, their requests must use all of the bucket's first window
-// and no more.
+// Two new routes share a bucket. Whichever route is answered first, the requests must use the bucket's whole first
+// window, but no more.
 func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
@@ -142,7 +142,7 @@ func TestChargesMoveWithTheirRoute(t *testing.T) {
 	t.Parallel()
 	for where, c := range map[string]struct {
 		shares bool
-		period time.Duration // a bucket with a period of more than ten seconds is not lent
+		period time.Duration // permits of a bucket are lent if its period is at most ten seconds
 	}{
 		"to a group that had buckets before": {false, 10 * time.Second},
 		"shared":                             {true, 20 * time.Second},
@@ -153,8 +153,8 @@ func TestChargesMoveWithTheirRoute(t *testing.T) {
 			if c.shares {
 				m = started(t, buckets.WithShared(newStore(t)))
 			}
-			discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
-			wait(2 * time.Minute)                                      // and its bucket is evicted
+			discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route already has this hash,
+			wait(2 * time.Minute)                                      // and that route's bucket is evicted
 			for channel := range 4 {
 				discover(t, m, message(channel+1), limited("old", 5, 4, c.period))
 				wait(time.Millisecond)

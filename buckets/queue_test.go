@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Acquire makes a new Request for each call, so a request that acquires again after a 429 must go to the end of the
+// Acquire makes a new Request for each call. So after a 429, the next call of Acquire must wait at the end of the
 // queue.
 func TestAcquireKeepsNoPlace(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
@@ -80,7 +80,7 @@ func TestBoundedQueues(t *testing.T) {
 		m := started(t, buckets.WithMaxWaiting(2))
 		probe, other := ask(m, message(1)), ask(m, list(1))
 		waiting := asks(m, message(1), 2)
-		for _, full := range []*caller{ask(m, message(1)), ask(m, list(1))} { // in every bucket
+		for _, full := range []*caller{ask(m, message(1)), ask(m, list(1))} { // in no bucket may another request wait
 			var queueFull *ratelimits.QueueFullError
 			require.ErrorAs(t, full.failed(), &queueFull)
 			assert.Equal(t, 2, queueFull.Waiting)
@@ -125,14 +125,14 @@ func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 			}
 			assert.Equal(t, want, m.Stats().Waiting)
 			ask(m, message(3))
-			own := ask(m, message(3)) // has to wait for that request
+			own := ask(m, message(3)) // has to wait for the previous request
 			assert.Equal(t, others, own.failed() == nil)
 		})
 	}
 }
 
-// A Request whose outcome was final is used again. It counts as new and must wait behind earlier requests. After other
-// outcomes it must keep its place.
+// When a Request is used again after a final outcome, it counts as new and must wait behind earlier requests. After any
+// other outcome, it must keep its place.
 func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	used := limited("messages", 1, 0, time.Second)
@@ -141,7 +141,7 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		end   func(buckets.Lease)
-		keeps bool // whether it keeps its place
+		keeps bool // whether the request keeps its place
 	}{
 		{"success", update(used), false},
 		{"not found", update(notFound), false},
@@ -200,7 +200,7 @@ func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
 }
 
 // A slot of the global limit is returned while requests wait for it. A new request must not take the slot, even before
-// the waiting ones have woken up.
+// the goroutines of the waiting requests run.
 func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
@@ -224,11 +224,12 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 	})
 }
 
-// Buckets open one after the other. A request that is cancelled must not make the manager wake up too late for others.
+// Buckets open one after the other. When a request is cancelled, the manager must still wake up in time for the other
+// buckets.
 func TestACancelledRequestDelaysNoOtherBucket(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		var all []*caller
-		opens := []time.Duration{10, 100, 20, 110, 120, 30, 25} // a heap in which the last one takes the place of 110
+		opens := []time.Duration{10, 100, 20, 110, 120, 30, 25} // a heap: when 110 is removed, the last one replaces it
 		for i, after := range opens {
 			discover(t, m, message(i), limited("messages", 1, 0, after*time.Second))
 			all = append(all, ask(m, message(i)))
@@ -244,8 +245,8 @@ func TestACancelledRequestDelaysNoOtherBucket(t *testing.T) {
 	})
 }
 
-// A request fails and is granted again at once, because there is room. It must keep its place in the queue after a
-// later 429, too.
+// A request fails and is granted again at once, because there is room. After a later 429, it must still keep its place
+// in the queue.
 func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
@@ -276,7 +277,7 @@ func (c interrupted) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// The edge refuses a request while another one is being acquired. The one that is being acquired must not be granted.
+// The edge refuses a request while another request is being acquired. That other request must not be granted.
 func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Minute))

@@ -56,7 +56,7 @@ type randomWorld struct {
 	unread  bool // the headers of some 429s arrive before the body
 
 	// The server's state.
-	limits   [4]int // of the bucket of each hash
+	limits   [4]int // the limit of the buckets of each hash
 	periods  [4]time.Duration
 	sameHash bool // the first two routes share one hash
 	renamed  map[string]bool
@@ -65,7 +65,7 @@ type randomWorld struct {
 	mu       sync.Mutex
 	requests []*randomRequest
 	charges  map[string][]*randomCharge // by window of a declared limit
-	last     map[string]int             // the id of the latest request that was granted, by kind
+	last     map[string]int             // for each kind, the highest id of a granted request
 	story    []string
 	fault    string
 }
@@ -74,7 +74,7 @@ type randomWorld struct {
 type randomRule struct {
 	limit            int
 	period           time.Duration
-	route            int // index in randomRoutes; -1: all routes
+	route            int // index in randomRoutes; -1 for all routes
 	across, perMajor bool
 }
 
@@ -201,7 +201,7 @@ func (w *randomWorld) live() {
 			}
 		case k < 15 && w.pick(6) == 0:
 			hash := fmt.Sprint("h", w.pick(4))
-			w.say("%s has another name", hash)
+			w.say("the name of %s changes", hash)
 			w.renamed[hash] = !w.renamed[hash]
 		case k < 15 && w.pick(4) == 0:
 			w.say("the collector runs")
@@ -286,7 +286,7 @@ func (w *randomWorld) ask(r *randomRequest) {
 func (w *randomWorld) granted(r *randomRequest) {
 	w.say("  %d is granted", r.id)
 	if last, ok := w.last[r.kind]; ok && last > r.id && !r.again {
-		w.fail("%d leaves after %d", r.id, last)
+		w.fail("%d leaves after %d, which came later", r.id, last)
 	}
 	w.last[r.kind] = max(r.id, w.last[r.kind])
 	for _, i := range r.rules {
@@ -316,7 +316,8 @@ func (w *randomWorld) granted(r *randomRequest) {
 	}
 }
 
-// ended records that a request has ended. If it counts for its declared limits, it does so for a period from now on.
+// ended records that a request has ended. If the request counts for its declared limits, it counts for a period from
+// now on.
 func (w *randomWorld) ended(r *randomRequest, counts bool) {
 	r.flies = false
 	for key, all := range w.charges {
@@ -335,7 +336,7 @@ func (w *randomWorld) ended(r *randomRequest, counts bool) {
 // answer ends a request, which the server counts at this moment. Unless good is true, the response may also be a random
 // 429 or error.
 func (w *randomWorld) answer(r *randomRequest, good bool) {
-	synctest.Wait() // time has passed: calls may have ended
+	synctest.Wait() // time has passed, so calls may have ended
 	b, hash := w.buckets[r.hash], r.hash[:2]
 	if w.renamed[hash] {
 		hash += "x"
@@ -400,7 +401,7 @@ func (w *randomWorld) answer(r *randomRequest, good bool) {
 	}
 }
 
-// check checks that no request waits that could leave, and that Status shows every bucket that is held or has waiting
+// check checks that no waiting request can leave, and that Status shows every bucket that is held or has waiting
 // requests.
 func (w *randomWorld) check() {
 	synctest.Wait()
@@ -422,7 +423,7 @@ func (w *randomWorld) check() {
 	s := w.server
 	s.mu.Lock()
 	before, isDelayed := s.counts.granted, false
-	for _, b := range s.busy { // the server checks a reservation whose instant has changed only at its old instant
+	for _, b := range s.busy { // if a reservation's instant has changed, the server checks it only at the old one
 		for q := range b.queues.all {
 			if q.waiting.Len() > 0 && q.reserved != nil {
 				at, ok := q.opens(s.now())
@@ -437,7 +438,7 @@ func (w *randomWorld) check() {
 	s.mu.Unlock()
 	synctest.Wait()
 	if after != before && !isDelayed {
-		w.fail("%d waiting requests could have left before, but the server did not check them", after-before)
+		w.fail("%d waiting requests could have left earlier, but the server did not check them", after-before)
 	}
 }
 

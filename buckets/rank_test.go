@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Many requests of one tenant are cancelled, in some cases with priority. They must give their turns back, so that the
-// tenant's next request leaves as early as without them.
+// Many requests of one tenant are cancelled, in some cases with priority. Each must give back its turn, so that the
+// tenant's next request leaves as early as without the cancelled ones.
 func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 	t.Parallel()
 	for name, place := range crowds {
@@ -39,13 +39,13 @@ func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 				c := call(ctx, m, request)
 				wait(5 * time.Second)
 				assert.Equal(t, priority || name != "declared limit", c.granted(),
-					"at a declared limit queues take turns, not tenants")
+					"at a declared limit, queues take turns, not tenants")
 			})
 		}
 	}
 }
 
-// The garbage collector runs while requests wait. It must not remove their turns.
+// The garbage collector runs while requests wait. It must not remove the turns of these requests.
 func TestTurnsOfThoseWhoWaitAreNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))
@@ -64,8 +64,8 @@ func TestTurnsOfThoseWhoWaitAreNotForgotten(t *testing.T) {
 	})
 }
 
-// orderOf lets requests to one channel wait, one millisecond apart. The declared limit of its key applies to each of
-// them. orderOf returns their numbers in the order in which they were sent.
+// orderOf sends requests to one channel, one millisecond apart. The declared limit of a request's key applies to the
+// request. orderOf returns the numbers of the requests in the order in which they left.
 func orderOf(
 	t *testing.T, keys []string, used func() (hash string, limit, remaining int, after time.Duration),
 	options ...buckets.Option,
@@ -97,8 +97,8 @@ func orderOf(
 func roomyMessages() (string, int, int, time.Duration)  { return "messages", 1000, 999, time.Minute }
 func singleMessages() (string, int, int, time.Duration) { return "messages", 1, 0, time.Second }
 
-// Requests of a bucket must leave in the order of their arrival, also if different declared limits apply to them and
-// while they wait for the global limit.
+// Requests of a bucket must leave in the order of their arrival, even if different declared limits apply to them, and
+// even while they wait for the global limit.
 func TestOrderOfABucketHoldsWhateverDeclaredLimitsApply(t *testing.T) {
 	keys := []string{"a", "a", "a", "b", "a", "b"}
 	inBubble(t, func(t *testing.T) {
@@ -120,7 +120,8 @@ func TestOrderOfABucketHoldsWithManyDeclaredLimits(t *testing.T) {
 	})
 }
 
-// A tenant has requests in many buckets. In another bucket its request must leave in its turn all the same.
+// A tenant has requests in many buckets. The tenant's request in one more bucket must nevertheless leave when its turn
+// comes.
 func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -133,12 +134,12 @@ func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
 		}
 		queueUp(m, always(message(1)), "one", 1000, used, &sent)
 		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "many"})
-		wait(5 * time.Second) // with the fault the request waited 99 s
+		wait(5 * time.Second) // before a bug was fixed, the request waited 99 s
 		assert.True(t, c.granted())
 	})
 }
 
-// A tenant has requests in many buckets. A new tenant must take turns with it, whatever other requests wait.
+// A tenant has requests in many buckets. A new tenant must take turns with this tenant, whatever other requests wait.
 func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 	t.Parallel()
 	for name, elsewhere := range map[string]func(t *testing.T, m *buckets.RESTBucketManager){
@@ -176,14 +177,14 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 			elsewhere(t, m)
 			wait(30 * time.Second)
 			c := call(background, m, buckets.Request{Route: message(5000), Authorization: bot, Group: "new"})
-			wait(5 * time.Second) // with the fault the request waited 70 s
+			wait(5 * time.Second) // before a bug was fixed, the request waited 70 s
 			assert.True(t, c.granted())
 		})
 	}
 }
 
-// Another tenant sends requests with priority without end. A request must wait only for those that arrive within
-// HeadStart.
+// Another tenant sends requests with priority without end. A request must wait only for the requests with priority that
+// arrive at most HeadStart after it.
 func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -198,11 +199,11 @@ func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 			wait(500 * time.Millisecond)
 		}
 		require.True(t, c.granted())
-		assert.LessOrEqual(t, time.Since(start), 10*time.Second, "six requests arrived in that time")
+		assert.LessOrEqual(t, time.Since(start), 10*time.Second, "six requests with priority arrive within HeadStart")
 	})
 }
 
-// At the global limit a request with priority goes ahead by 150 turns, which take 3 s with the default limit.
+// At the global limit, a request with priority goes ahead by 150 turns, which take 3 s with the default limit.
 func TestPriorityIsWorthTheTurnsOfThreeSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(1))
@@ -251,7 +252,7 @@ var crowds = map[string]struct {
 func TestPriorityAmongTenants(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range crowds {
-		for where, number := range map[string]int{"alone in its queue": 99, "where another one waits": 29} {
+		for where, number := range map[string]int{"alone in its queue": 99, "where another request waits": 29} {
 			subtest(t, name+", "+where, func(t *testing.T) {
 				m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, crowd.options...)...)
 				discover(t, m, message(1), crowd.answer)
@@ -298,7 +299,7 @@ func full(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
 func next(t *testing.T, want *caller) {
 	t.Helper()
 	wait(time.Minute + 2*time.Millisecond)
-	require.True(t, want.granted(), "another request was sent")
+	require.True(t, want.granted(), "this request is the next one")
 	want.update(limited("messages", 1, 0, time.Minute))
 }
 
@@ -342,7 +343,7 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 }
 
 // Processes share a bucket, and the store has granted a permit to a waiting request. A request with priority overtakes
-// that one and uses the permit. The overtaken request must then have the place of the one with priority.
+// this request and uses the permit. Then the overtaken request must have the place of the request with priority.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := sharers(t, 1)

@@ -90,8 +90,8 @@ func TestRoutesThatAgreeStayTogether(t *testing.T) {
 				discover(t, m, list(1), limited("same", limit, limit-2, time.Second))
 				wait(2 * time.Second)
 			}
-			// The response to a slow request still names the limit before the change, and the next response contradicts
-			// it.
+			// The response to a slow request still names the limit before the change. The next response contradicts this
+			// response.
 			discover(t, m, list(1), limited("same", limit-1, limit-2, time.Second))
 			discover(t, m, message(1), limited("same", limit, limit-3, time.Second))
 			wait(2 * time.Second)
@@ -157,7 +157,7 @@ func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 }
 
 // An ordered request is in flight when its route moves to another bucket. The next ordered request must still wait for
-// it.
+// the first one.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("first", 50, 49, time.Minute))
@@ -166,7 +166,7 @@ func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 		free, first, second := ask(m, message(1)), call(ordered, m, request), call(ordered, m, request)
 		free.update(limited("second", 50, 48, time.Minute))
 		assert.Equal(t, 1, snapshot(t, m, "second").InFlight)
-		assert.False(t, second.granted(), "the request before is still in flight, in another bucket")
+		assert.False(t, second.granted(), "the previous request is still in flight, in another bucket")
 		first.update(limited("second", 50, 47, time.Minute))
 		assert.True(t, second.granted())
 	})
@@ -177,13 +177,13 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		hash  string // of the old bucket
+		hash  string // the hash of the old bucket
 		class ratelimits.Class
 		moves bool
 	}{
-		{"no hash was known", "", ratelimits.ClassUser, true},
-		{"of the resource", "first", ratelimits.ClassShared, true},
-		{"of the old bucket", "first", ratelimits.ClassUser, false},
+		{"hold without a known hash", "", ratelimits.ClassUser, true},
+		{"hold of the resource", "first", ratelimits.ClassShared, true},
+		{"hold of the old bucket", "first", ratelimits.ClassUser, false},
 	} {
 		subtest(t, c.name, func(t *testing.T) {
 			m := started(t)
@@ -220,8 +220,8 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	}
 }
 
-// A route's responses name two hashes in turn, and the last response shows that its window is used up. The route's next
-// request must wait until that window ends.
+// A route's responses name two hashes in turn, and the last response shows that the window of its hash is used up. The
+// route's next request must wait until that window ends.
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
@@ -237,7 +237,7 @@ func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) 
 	})
 }
 
-// flip lets the responses of a route name two hashes in turn, n times in all. After enough changes the route's requests
+// flip sends n requests to a route, whose responses name two hashes in turn. After enough changes, the route's requests
 // are sent one at a time.
 func flip(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	t.Helper()
@@ -301,7 +301,7 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 	})
 }
 
-// A request was sent before the 429s and succeeds after them. That proves nothing, so the hold must last until its end.
+// A request was sent before the 429s and succeeds after them. That proves nothing, so it must not end the hold early.
 // The response still counts in the request's own bucket.
 func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
@@ -331,7 +331,7 @@ func TestBucketThatSuccessesNameIsNotForeign(t *testing.T) {
 		full := usedUp("one", 5, time.Minute)
 		discover(t, m, second, full)
 		discover(t, m, third, full)
-		assert.Equal(t, 0, foreignRoutes(m), "one of the routes has a bucket for all major parameters")
+		assert.Equal(t, 0, foreignRoutes(m), "no route has a bucket for all major parameters")
 	})
 }
 

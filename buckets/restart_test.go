@@ -79,10 +79,10 @@ func newRestarts(t *testing.T, seed uint64) *restarts {
 	return r
 }
 
-// start starts the next process with the state of the one before.
+// start starts the next process with the state of the previous one.
 func (r *restarts) start(state []byte) {
 	was := r.clock.jump.Load()
-	r.clock = &jumpingClock{Clock: clockwork.NewRealClock()} // setting it does not change the time since the start
+	r.clock = &jumpingClock{Clock: clockwork.NewRealClock()} // a jump of this clock does not change elapsed times
 	r.manager = buckets.NewRESTBucketManager(buckets.WithGlobalLimit(20),
 		buckets.WithMaxRateLimit(time.Hour), buckets.WithClock(r.clock))
 	require.NoError(r, r.manager.Start())
@@ -134,8 +134,8 @@ func (r *restarts) send(to restartRoute) {
 	})
 }
 
-// attempt sends a request. The request always reaches the server, but if the process ends before the response arrives,
-// attempt does not return it.
+// attempt sends a request, which always reaches the server. If the process ends before the response arrives, attempt
+// returns an error.
 func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits.Response, error) {
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
@@ -144,8 +144,9 @@ func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits
 	return exchange(ctx, r.Server, to.method, to.path, to.body, 0)
 }
 
-// end ends the process and returns its state. A killed process leaves the state that it wrote some time before. Hidden
-// limits that the process met after that are not in the state, so no process is killed in a world with hidden limits.
+// end ends the process and returns its state. A killed process leaves the state that it wrote some time before its end.
+// If the process met a hidden limit after that, the state lacks this limit. So no process is killed in a world with
+// hidden limits.
 func (r *restarts) end() []byte {
 	if !r.hidden && r.chance.IntN(2) == 0 {
 		state := r.write()
@@ -168,7 +169,7 @@ func (r *restarts) end() []byte {
 }
 
 // A program is restarted a thousand times: closed or killed, at once or after a pause, with requests in flight and with
-// the clock set to another time. It must cause no 429 that could have been avoided.
+// the clock set to another time. The program must cause no avoidable 429.
 func TestThousandRestartsInTheMiddleOfWindowsCauseNoAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	const worlds, each = 100, 10

@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A state may contain times that no manager would write. None of them may hold anything for longer than a day.
+// A state may contain times that no manager would write. Such times must not hold anything for longer than a day.
 func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	const far = 42 * time.Hour
@@ -105,7 +105,7 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	}
 }
 
-// A state has an invalid response with a time in the future. It must count for one period from now on.
+// A state has an invalid response with a time in the future. The response must count for one period from now on.
 func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -83,7 +83,7 @@ func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
 				assert.Regexp(t, `^(-|#[0-9a-f]+)$`, b.Authentication)
 			case "follow-ups":
 				tokens[[2]string{b.Authentication, b.Major}] = true
-				assert.Equal(t, "-", b.Authentication, "the limit is the token's, whatever credential comes with it")
+				assert.Equal(t, "-", b.Authentication, "the limit belongs to the token, whatever the credential is")
 				assert.Regexp(t, `^77:#[0-9a-f]+$`, b.Major)
 			}
 		}
@@ -123,7 +123,7 @@ func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
 	})
 }
 
-// Other limiters get Requests and may log them, so no form of a printed Request may contain its secrets.
+// Other limiters get Requests and may log them. So no form of a printed Request may contain the Request's secrets.
 func TestARequestIsPrintedWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	const credential, token = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret", "webhook-secret_0123456789"

@@ -17,7 +17,7 @@ func at(m *buckets.RESTBucketManager, server, authorization string) *caller {
 	return call(background, m, buckets.Request{Route: message(1), Authorization: authorization, Server: server})
 }
 
-// The responses of one server must not affect another, with the same credential or with none.
+// The responses of one server must not affect another server, whether the requests have the same credential or none.
 func TestServersShareNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -105,8 +105,8 @@ func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
 	})
 }
 
-// Unproven requests use up their share of a server's budget. The server's credentials are forgotten, but that use must
-// not be.
+// Unproven requests use up their share of a server's budget. The server's credentials are forgotten, but the used-up
+// share must not be forgotten.
 func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, 24*time.Hour, 0))
@@ -173,7 +173,7 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 		assert.Equal(t, 30*time.Second+time.Millisecond, m.EdgeWait(""))
 		held := everything(m)
 		wait(30*time.Second - time.Millisecond)
-		require.Zero(t, countGranted(held), "interactions, too")
+		require.Zero(t, countGranted(held), "requests of interactions are held, too")
 
 		wait(2 * time.Millisecond)
 		require.Equal(t, 1, countGranted(held), "one request goes first")

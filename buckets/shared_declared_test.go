@@ -45,13 +45,13 @@ func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Du
 	}
 	wait(10 * time.Minute)
 	for _, w := range all {
-		require.Zero(t, w.manager.Stats().Waiting, "a request waits forever")
+		require.Zero(t, w.manager.Stats().Waiting, "no request may wait for ever")
 	}
 	return last.Sub(start)
 }
 
-// Managers that share declared limits must not exceed them together. They must be as fast as one manager, also when
-// other limits apply to the same requests.
+// Together, managers that share declared limits must not exceed these limits. The managers must be as fast as one
+// manager, even when other limits apply to the same requests.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	type limit struct {
@@ -93,7 +93,7 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 					}
 				})
 				for _, log := range logs {
-					assert.Zero(t, log.exceeded(), "more than %d per %v were processed", log.limit, log.period)
+					assert.Zero(t, log.exceeded(), "at most %d per %v may be processed", log.limit, log.period)
 				}
 				assert.LessOrEqual(t, took, c.within)
 				assert.Zero(t, refusals(all[0].Server))
@@ -208,8 +208,8 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 	})
 }
 
-// A request that waits for one declared limit keeps its place in the queue of another limit for two seconds only. Then
-// requests of other managers that do not need the first limit are sent.
+// A request that waits for one declared limit keeps its place in the queue of another limit for only two seconds. After
+// that, requests of other managers that do not need the first limit are sent.
 func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pairDeclares(t, newStore(t), buckets.WithMaxRateLimit(3*time.Hour),
@@ -220,7 +220,7 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 		first := inGroup(a)
 		answer(t, first, ample)
 		wait(2 * time.Minute)
-		waits := inGroup(a) // for the group's limit, for an hour
+		waits := inGroup(a) // waits an hour for the group's limit
 		require.False(t, waits.done())
 		c := ask(b, message(1))
 		wait(1900 * time.Millisecond)
@@ -233,7 +233,8 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 	})
 }
 
-// fickle is a store in which the next Take of the bucket with that hash fails, because another manager was faster.
+// fickle is a store in which the next Take of the bucket with the hash in the field hash fails, because another manager
+// was faster.
 type fickle struct {
 	shared.Source
 	hash string
@@ -291,7 +292,7 @@ func TestRequestReturnsItsPermitsIfOneIsGone(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(background, time.Minute)
 			defer cancel()
-			assert.NoError(t, m.Shutdown(ctx), "a request is still in flight")
+			assert.NoError(t, m.Shutdown(ctx), "no request is in flight any more")
 		})
 	}
 }

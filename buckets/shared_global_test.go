@@ -12,16 +12,16 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// unlimitedChannels makes the first n channels known to a manager as buckets without a limit, so that their requests
-// need an answer of the engine for the global limit only.
+// unlimitedChannels makes the first n channels known to a manager as buckets without a limit. So their requests need an
+// answer of the engine only for the global limit.
 func unlimitedChannels(m *buckets.RESTBucketManager, n int) {
 	for channel := range n {
 		m.UpdateRateLimits(message(channel+1), bot, plain(200))
 	}
 }
 
-// besideABusyOne returns a manager that has no part of a global limit of 50. Another manager uses the whole limit, and
-// will for a minute.
+// besideABusyOne returns a manager that has no part of a global limit of 50. Another manager uses the whole limit, for
+// about one more minute.
 func besideABusyOne(t *testing.T, options ...shared.Option) (s *store, m *buckets.RESTBucketManager) {
 	t.Helper()
 	s = newStore(t, options...)
@@ -39,8 +39,8 @@ func besideABusyOne(t *testing.T, options ...shared.Option) (s *store, m *bucket
 	return s, m
 }
 
-// A manager waits for its first part of the global limit. Its requests must not be rejected as if that part were the
-// smallest possible one.
+// A manager waits for its first part of the global limit. The manager's requests must not be rejected as if that part
+// were the smallest possible one.
 func TestBurstBeforeThePartIsKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := patientStore(t)
@@ -72,8 +72,8 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 	})
 }
 
-// A request is rejected because the part of the global limit would come too late. Even so it must ask for a part, for
-// later requests.
+// A request is rejected because the part of the global limit would come too late. Nevertheless, the request must ask
+// for a part, which later requests can use.
 func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, m := besideABusyOne(t)
@@ -128,7 +128,8 @@ func TestTryAcquireFailsWhenTheFirstPartIsTooSmall(t *testing.T) {
 	})
 }
 
-// An outage must not end a part of the global limit that is certain. When the part has ended, all requests must fail.
+// An outage must not take away the manager's part of the global limit before the part ends. After that, all requests
+// must fail.
 func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStore(t, shared.WithOutage(shared.OutageFail))
@@ -179,7 +180,7 @@ func TestHoldOfAnotherManagerRejectsRequests(t *testing.T) {
 	}
 }
 
-// For the race detector: the changed function of a new credential is called while Throttle holds the manager.
+// For the race detector: the changed function of a new credential is called while a hold of Throttle is in force.
 func TestChangedOfANewCredentialDuringAThrottle(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -55,8 +55,8 @@ func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
 	})
 }
 
-// The engine forgets the permission to discover a route while the probe is in flight, so another manager gets it and
-// discovers the hash. From then on, requests must not wait for the probe.
+// The engine forgets the permission to discover a route while the probe is in flight. So another manager gets the
+// permission and discovers the hash. From then on, requests must not wait for the old probe.
 func TestProbeIsOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &noisy{store: newStore(t)}
@@ -86,7 +86,7 @@ func TestHoldsReachAllManagers(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		hold  func(*testing.T, *buckets.RESTBucketManager) // for ten seconds
+		hold  func(*testing.T, *buckets.RESTBucketManager) // begins a hold of ten seconds
 		other bool                                         // whether another route of the credential is held, too
 	}{
 		"user":   {in429(ratelimits.ClassUser), false},
@@ -164,7 +164,7 @@ type byRoute struct{ shared.Source }
 
 func (byRoute) ByRoute() bool { return true }
 
-// The limit that errors of a route name does not apply to the route if its successes name no limit, also in a source
+// A route's successes name no limit, but its errors do. The errors' limit must not apply to the route, even in a source
 // that counts each route separately.
 func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 	t.Parallel()
@@ -259,7 +259,7 @@ func TestEvictedLimitsReturnTheirLoans(t *testing.T) {
 			buckets.WithLimit(buckets.ForAll(), 5, 2*time.Second))
 		known(t, 2, a)
 		discoverShared(t, a, message(1), limited("messages", 2, 1, time.Second))
-		require.Equal(t, 2, a.Stats().Shared.Loans, "of the bucket and the declared limit")
+		require.Equal(t, 2, a.Stats().Shared.Loans, "loans of the bucket and of the declared limit")
 		wait(10 * time.Second)
 		require.Zero(t, a.Stats().Shared.Loans)
 		require.Zero(t, a.Stats().Buckets)
@@ -300,7 +300,7 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	}
 }
 
-// A bucket is not evicted while a request is in flight that may belong to it.
+// While a request that may belong to a bucket is in flight, the bucket must not be evicted.
 func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithShared(newStore(t)))

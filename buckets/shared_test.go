@@ -54,7 +54,7 @@ func TestCancelledWaitersGiveTheirPlaceBack(t *testing.T) {
 		first.update(limited("messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)
 		require.True(t, third.granted())
-		third.lease.Return() // it was not sent
+		third.lease.Return() // the request was not sent
 		assert.True(t, askShared(a, message(1)).granted())
 	})
 }
@@ -87,7 +87,7 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 		c := rightNow(a, message(1))
 		wait(400 * time.Millisecond)
 		s.changed()
-		require.False(t, c.done(), "nobody has answered yet")
+		require.False(t, c.done(), "the engine has not answered yet")
 		s.freeze(false)
 		late := tooLong(t, c)
 		assert.InDelta(t, 0.6, (late.Wait - late.Waited).Seconds(), 0.02)
@@ -101,8 +101,7 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 	})
 }
 
-// Even a request with a max wait of 0 waits for the answer of other processes, but for a second at most. Then it is
-// rejected.
+// Even a request with a maximum wait of 0 waits for the store's answer, but for at most a second. Then it is rejected.
 func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &noisy{store: patientStore(t)}
@@ -136,7 +135,7 @@ func (s promptSession) Bucket(key shared.Key, w *ratelimits.Window, changed func
 
 func (b promptBucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
 	b.Bucket.Demand(now, waiting, arrivals)
-	for range 1000 { // no more, because the store may not answer before Demand returns
+	for range 1000 { // bounded, because the store may not answer before Demand returns
 		if waiting == 0 || b.Bucket.Predict(now, waiting-1).Certain {
 			return
 		}
@@ -144,13 +143,13 @@ func (b promptBucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[t
 	}
 }
 
-// The answer with a permit comes after the manager has found no permit, and before it judges the request. A request
-// that must not wait must then be granted.
+// The store's answer with a permit comes after the manager has found no permit, but before it decides about the
+// request. Then a request that must not wait must be granted.
 func TestAnswerThatComesBeforeARequestIsJudged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, prompt{newStore(t)})
 		known(t, 5, a, b)
-		for _, m := range []*buckets.RESTBucketManager{a, b} { // now the bucket is not lent
+		for _, m := range []*buckets.RESTBucketManager{a, b} { // after this, the bucket is not lent
 			discoverShared(t, m, message(1), limited("messages", 5, 3, time.Second))
 		}
 		assert.True(t, rightNow(b, message(1)).granted())
@@ -162,16 +161,16 @@ func TestTryAcquireAlwaysComesBack(t *testing.T) {
 	t.Parallel()
 	var inFlight ratelimits.Response
 	for name, c := range map[string]struct {
-		limit   int // of the bucket; 0: the bucket is not known
+		limit   int // limit of the bucket; 0 if the bucket is not known
 		byOther bool
-		before  ratelimits.Response // to the request before, which the other manager sends if byOther is set
+		before  ratelimits.Response // to the previous request, which the other manager sends if byOther is true
 		route   routes.CompiledRoute
 	}{
 		"sub-limit": {5, false, inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 4, time.Second),
 			message(1)},
 		"hold of a route that is not known": {0, false, refused(ratelimits.ClassGlobal, time.Minute), followUp(1)},
-		"probe of another":                  {0, true, inFlight, message(1)},
-		"probe of its own":                  {0, false, inFlight, message(1)},
+		"probe of the other manager":        {0, true, inFlight, message(1)},
+		"own probe":                         {0, false, inFlight, message(1)},
 		"hold": {5, true, usedUp("messages", 5, time.Minute),
 			message(1)},
 		"global hold": {5, true, refused(ratelimits.ClassGlobal, time.Minute), message(1)},
@@ -261,8 +260,8 @@ func TestManagersThatShareAreClosedAndStartedAgain(t *testing.T) {
 	}
 }
 
-// The session's Close waits until the manager has taken in news that come meanwhile. So the manager's Close must not
-// hold a lock meanwhile that is needed for this.
+// While a session closes, the store may still call changed functions, and the session's Close waits for these calls. So
+// the manager's Close must not hold a lock that the calls need.
 func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithShared(&noisy{store: newStore(t)}))
@@ -273,8 +272,8 @@ func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 	})
 }
 
-// A request with priority leaves with the permit of another request, which gets its place in return. If the other
-// request is cancelled then, requests of other managers must not wait for it.
+// A request with priority leaves with the permit of another request. In return, the other request gets the place of the
+// request with priority. If the other request is then cancelled, requests of other managers must not wait for it.
 func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := sharers(t, 1)
@@ -303,7 +302,7 @@ func TestNilSharesNothing(t *testing.T) {
 	}
 }
 
-// In an outage no request waits longer than its max wait, also if its route moves to another bucket meanwhile.
+// In an outage, no request may wait longer than its maximum wait, even if its route moves to another bucket meanwhile.
 func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 	t.Parallel()
 	for name, moves := range map[string]bool{"stays": false, "moves": true} {
@@ -323,7 +322,7 @@ func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 			}
 			wait(10 * time.Second)
 			var tooLong *ratelimits.TooLongError
-			assert.ErrorAs(t, impatient.failed(), &tooLong, "its max wait is 5 s, and it has waited for 12 s")
+			assert.ErrorAs(t, impatient.failed(), &tooLong, "the maximum wait is 5 s, and the request has waited 12 s")
 			s.outage(false)
 			impatient.cancel()
 			if !moves {

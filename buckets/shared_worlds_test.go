@@ -48,8 +48,8 @@ func (b roughBucket) Predict(now time.Duration, ahead int) shared.Forecast {
 	return f
 }
 
-// randomSharedWorld sends requests of all kinds through managers that share declared limits, and requires that all of
-// them have ended an hour after the last one arrived.
+// randomSharedWorld sends requests of all kinds through managers that share declared limits. It requires that all
+// requests have ended within an hour after the last arrival.
 func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 99))
@@ -240,14 +240,14 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	wait(10 * time.Second)
 }
 
-// No request waits forever in random worlds of managers that share declared limits.
+// In random worlds of managers that share declared limits, no request may wait for ever.
 func TestRandomSharedWorldsSendAllRequests(t *testing.T) {
 	for seed := range uint64(80) {
 		synctest.Test(t, func(t *testing.T) { randomSharedWorld(t, seed, 0) })
 	}
 }
 
-// Managers and their source do not call each other endlessly at one instant, whatever wait is predicted.
+// Managers and their source must not call each other endlessly at one instant, whatever wait is predicted.
 func TestManagersAndTheirSourceMakeNoEndlessCalls(t *testing.T) {
 	for _, forecast := range []time.Duration{time.Second, time.Hour} {
 		for range 4 { // goroutines run in another order each time

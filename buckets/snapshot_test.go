@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A request waits for the response to another request of the same manager. During an outage of the shared store the
-// snapshot must name that reason, not the outage.
+// A request waits for the response to another request of the same manager. During an outage of the shared store, the
+// snapshot must name this reason, not the outage.
 func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStore(t)
@@ -63,7 +63,7 @@ func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
 			theirs + " 1 h": {post},
 		}, routes())
 
-		discover(t, m, list(2), limited("g", 5, 4, time.Second)) // the hash of channel 2 is another one now
+		discover(t, m, list(2), limited("g", 5, 4, time.Second)) // now channel 2 has another hash
 		assert.Equal(t, []string{post}, routes()[ours+" 2 h"])
 		assert.Equal(t, []string{get}, routes()[ours+" 2 g"])
 		assert.Equal(t, []string{get, post}, routes()[ours+" 1 h"])
@@ -144,8 +144,8 @@ func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
 	})
 }
 
-// twoSubLimits returns a manager with two sub-limits that are held, the second for a minute. The refused request of the
-// first one waits again.
+// twoSubLimits returns a manager with two sub-limits that are held: the first for the time hold, the second for a
+// minute. The request that the first sub-limit refused waits again.
 func twoSubLimits(t *testing.T, hold time.Duration) (m *buckets.RESTBucketManager, first, second *caller) {
 	t.Helper()
 	m = started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -157,7 +157,7 @@ func twoSubLimits(t *testing.T, hold time.Duration) (m *buckets.RESTBucketManage
 	return m, first, second
 }
 
-// Two sub-limits are held. The snapshot must show the wait of a sub-limit for which a request waits.
+// Two sub-limits are held. The snapshot must show the shortest wait among the sub-limits for which requests wait.
 func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m, first, second := twoSubLimits(t, 10*time.Minute)
@@ -171,8 +171,8 @@ func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A request waits for the outcome of one in flight under the same sub-limit, so its wait is not known. The snapshot
-// must show no wait, unless a request of another sub-limit has a known one.
+// A request waits for the outcome of another request under the same sub-limit, so its wait is not known. The snapshot
+// must show a wait only if the wait of a request under another sub-limit is known.
 func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m, first, second := twoSubLimits(t, time.Second)
@@ -216,7 +216,8 @@ func TestSnapshotSaysWhatTheFirstOfThoseInLineWaitsFor(t *testing.T) {
 	}
 }
 
-// A bucket whose requests wait for the global limit gets a longer hold of its own. The snapshot must name that hold.
+// While the requests of a bucket wait for the global limit, the bucket gets a hold that ends later. The snapshot must
+// name that hold.
 func TestSnapshotNamesTheHoldOfABucketThatStandsInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

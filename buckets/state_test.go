@@ -22,8 +22,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// stateOf returns the state of a manager. If clean is true, it closes the manager first, and the state is that of the
-// end.
+// stateOf returns the state of a manager. If clean is true, it first closes the manager and returns the final state.
 func stateOf(t *testing.T, m *buckets.RESTBucketManager, clean bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -82,7 +81,7 @@ func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 				if !clean && n == 4 { // how the bucket fills up again is not known
 					n = 1
 				}
-				assert.GreaterOrEqual(t, granted(t, all), n, "%s has to be discovered again", r)
+				assert.GreaterOrEqual(t, granted(t, all), n, "the bucket of %s is known", r)
 				assert.LessOrEqual(t, granted(t, all), max(n, min(5, 5*n)), "%s", r)
 			}
 		})
@@ -137,7 +136,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 				wait(10 * time.Second)
 				state := stateOf(t, m, clean)
 				require.NoError(t, m.Close())
-				wait(30 * time.Minute) // the next process cannot tell this wait from a clock that was set
+				wait(30 * time.Minute) // the next process cannot distinguish this wait from a change of its clock
 				m = successor(t, state, buckets.WithMaxRateLimit(24*time.Hour))
 				wait(5 * time.Second)
 				var calls []*caller
@@ -225,7 +224,7 @@ func TestSomeoneWhoSetsTheClockEndsNoWaitAndKeepsNoneForADay(t *testing.T) {
 	rename := change("1", "name")
 	for name, c := range map[string]struct {
 		request *buckets.Request
-		answer  ratelimits.Response // to the second request, which uses up the limit
+		answer  ratelimits.Response // response to the second request, which uses up the limit
 		wait    time.Duration
 	}{
 		"hold":           {request(message(1)), usedUp("messages", 5, 24*time.Hour), 24*time.Hour + time.Millisecond},
@@ -243,7 +242,7 @@ func TestSomeoneWhoSetsTheClockEndsNoWaitAndKeepsNoneForADay(t *testing.T) {
 				clock.jump.Store(int64(step))
 				require.NoError(t, m.RestoreState(bytes.NewReader(state)))
 				want := c.wait
-				if step > time.Hour { // only time beyond an hour counts as time that has passed
+				if step > time.Hour { // of a step of the clock, only the time beyond an hour counts as passed
 					want = 0
 				}
 				predicted, _ := predict(t, m, c.request)
@@ -377,8 +376,8 @@ func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
 	}
 }
 
-// The manager is closed while WriteState runs. The state must not count as that of the end, because requests may have
-// been sent after a part of it was read.
+// The manager is closed while WriteState runs. The state must not count as final, because requests may have been sent
+// after a part of the state was read.
 func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &busyClock{Clock: clockwork.NewRealClock()}
@@ -409,8 +408,8 @@ func TestStateOfAManagerThatWasStartedAgainIsThatOfItsSecondLife(t *testing.T) {
 	})
 }
 
-// A window opens while Close writes the final state. Close must grant no waiting request that the state would not
-// include.
+// A window opens while Close writes the final state. If Close granted a waiting request then, the state would lack that
+// request. So Close must grant none.
 func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &busyClock{Clock: clockwork.NewRealClock()}
@@ -482,7 +481,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// A credential of a restored state is not used. Everything that is known of it must be forgotten after some hours.
+// If a credential of a restored state is not used, everything that is known of it must be forgotten after some hours.
 func TestStateOfACredentialThatIsNotUsedAnyMoreIsForgotten(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
@@ -510,8 +509,8 @@ func TestStateIsLeftFromProcessToProcess(t *testing.T) {
 	})
 }
 
-// WithGlobalLimitOf needs the credential, which no state contains. The credential's own limit must apply again at its
-// first use in the next process.
+// WithGlobalLimitOf needs the credential, which no state contains. In the next process, the credential's own limit must
+// apply again when the credential is first used.
 func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		large := buckets.WithGlobalLimitOf(func(authorization string) int {
@@ -550,8 +549,8 @@ func TestTheLimitOfRequestsWithoutACredentialCountsInTheNextProcess(t *testing.T
 	})
 }
 
-// A killed process may have sent requests after its last write, also in channels that the state does not contain. In
-// the next process each bucket of a known hash must count as used up for a period.
+// A killed process may have sent requests after its last write, even in channels that the state does not contain. In
+// the next process, each bucket of a known hash must count as used up for a period.
 func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{true, false} {
@@ -559,7 +558,7 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 			m := started(t, buckets.WithEviction(time.Second, 0))
 			discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 			wait(15 * time.Second)
-			require.Zero(t, m.Stats().Buckets, "the bucket is evicted, its route is still known")
+			require.Zero(t, m.Stats().Buckets, "the bucket is evicted, but its route is still known")
 			m = successor(t, stateOf(t, m, clean))
 			calls := []*caller{ask(m, message(1)), ask(m, message(2))}
 			for _, c := range calls {
@@ -590,8 +589,8 @@ func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
 	})
 }
 
-// A program is restarted in the middle of a burst. The burst must not take longer than without a restart. After a kill
-// the window counts as used up from the restart on, so the burst ends that much later.
+// A program is restarted one second after the start of a burst. The burst must not take longer than without a restart.
+// After a kill, however, the window counts as used up from the restart on, so the burst ends one second later.
 func TestBurstGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	const period = 5 * time.Second
@@ -720,8 +719,8 @@ func BenchmarkRestoreStateOf100000Buckets(b *testing.B) {
 	}
 }
 
-// Processes share their buckets and limits by a store, so the state of a process must not contain these. It must
-// contain the edge, which each process has for itself.
+// Processes share their buckets and limits through a store, so the state of a process must not contain them. The state
+// must contain the edge, because each process has an edge of its own.
 func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := buckets.WithShared(newStore(t))
@@ -778,7 +777,8 @@ func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
 	})
 }
 
-// After a kill, buckets count as used up for a period. That must also hold if the next process ends within the period.
+// After a kill, buckets count as used up for a period. That must also apply to the second process after the kill if the
+// period has not ended by then.
 func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))

@@ -32,7 +32,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		wait(3 * time.Second)
 		probe.update(limited("messages", 5, 0, 10*time.Second))
 		patient(m, time.Second)
-		// This request has a bucket of another credential.
+		// This request is in a bucket of another credential.
 		as(m, "Bot two", list(1)).update(refused(ratelimits.ClassShared, time.Second))
 		s := m.Stats()
 		assert.Equal(t, 1, s.Waiting)
@@ -86,7 +86,7 @@ func TestSnapshotOfABucket(t *testing.T) {
 func TestIterationCanBeBrokenOff(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for b := range m.Buckets() {
-			t.Errorf("there is no bucket, but %+v", b)
+			t.Errorf("unexpected bucket: %+v", b)
 		}
 		for channel := range 200 {
 			discover(t, m, message(1+channel), roomy)

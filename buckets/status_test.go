@@ -99,7 +99,7 @@ func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	}
 }
 
-// After RestoreState, Status must show the holds of the process before even if no request has been made.
+// After RestoreState, Status must show the holds of the previous process, even before the first request.
 func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for n := range 3 {
@@ -118,7 +118,7 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 }
 
 // Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
-// it.
+// that hold.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),
@@ -192,8 +192,8 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	})
 }
 
-// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long the others
-// wait at most.
+// After a global 429, one request goes first, and the others wait for its outcome. Status must show the longest time
+// that the others may have to wait.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
@@ -243,7 +243,7 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 		}
 		require.Equal(t, waiting, m.Stats().Waiting)
 		s := m.Status(10)
-		assert.Equal(t, 3, s.BucketsTotal, "unknown routes have no major parameter")
+		assert.Equal(t, 3, s.BucketsTotal, "each credential has one UNKNOWN bucket for all channels")
 		for channel := range waiting {
 			m.UpdateRateLimits(message(channel+1), fmt.Sprint("Bot ", channel%3), limited("h", 5, 4, time.Second))
 		}
@@ -305,7 +305,8 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 	})
 }
 
-// Status must show the windows of declared limits for which requests wait, and the longest line first.
+// Status must show the windows of declared limits for which requests wait. The window with the longest line must come
+// first.
 func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour),
@@ -322,7 +323,7 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		assert.Empty(t, none.Declared)
 		assert.Equal(t, map[string]int{"two": 0, "one": 0, "idle": 0}, none.Stats.Declared)
 
-		for channel := range 3 { // 1, 2 and 3 wait
+		for channel := range 3 { // then none, one and two requests wait
 			for range 2 + channel {
 				ask(m, message(channel+1)).update(plain(200))
 			}

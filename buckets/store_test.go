@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// store is a store of shared limits on an engine in memory, for all managers of one test. Its calls take no time, but a
-// loan is returned a millisecond after another manager needs it.
+// store is a store of shared limits on an engine in memory, for all managers of one test. Its calls take no time.
+// Permits that are lent to a manager (a loan) are returned a millisecond after another manager needs them.
 type store struct {
 	*memoryengine.Engine
 	*shared.Store
@@ -39,22 +39,23 @@ func patientStore(t *testing.T) *store {
 	return newStore(t, shared.WithCallTimeout(time.Hour))
 }
 
-// freeze lets the engine answer no call, or answer all calls.
+// freeze makes the engine answer no call (true), or all calls again (false).
 func (s *store) freeze(frozen bool) {
 	s.SetFrozen(frozen)
 	exchanged()
 }
 
-// outage lets the engine refuse all calls until all managers know it, or ends that.
+// outage makes the engine refuse all calls (true), or accept them again (false), and waits until all managers know
+// that.
 func (s *store) outage(down bool) {
 	s.SetDown(down)
 	wait(1500 * time.Millisecond)
 }
 
-// exchanged waits until messages have been exchanged and a loan has been returned.
+// exchanged waits until messages have been exchanged and a loan (permits lent to a manager) has been returned.
 func exchanged() { wait(5 * time.Millisecond) }
 
-// noisy is a store that also calls all functions named changed when nothing has changed: when the test wants it, and
+// noisy is a store that also calls all functions named changed when nothing has changed: when the test asks for it, and
 // while a session ends.
 type noisy struct {
 	*store
@@ -77,7 +78,7 @@ func (n *noisy) changed() {
 	synctest.Wait()
 }
 
-// callAll calls the functions in goroutines, and waits for their end.
+// callAll calls the functions in goroutines, and waits until they have returned.
 func (n *noisy) callAll() {
 	var calls sync.WaitGroup
 	n.mu.Lock()
@@ -146,8 +147,8 @@ func known(t *testing.T, limit int, managers ...*buckets.RESTBucketManager) {
 	}
 }
 
-// sharers returns two managers that share limits and know the bucket "messages", which has this limit. Both have used
-// the bucket a moment ago, so it is not lent.
+// sharers returns two managers that share limits and know the bucket "messages", which has this limit. Both have just
+// used the bucket, so it is lent to neither of them.
 func sharers(t *testing.T, limit int, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
 	t.Helper()
 	a, b = pair(t, newStore(t), options...)

@@ -17,9 +17,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Assertions on times fail by chance, so these are benchmarks. In one run, each does the same work with few and with
-// many objects of some kind present. It reports the ratio of the processor times ("x") and the processor time with many
-// ("cpu-ms"), each from the fastest of all rounds. The comments say which values are wanted and which were measured.
+// Assertions about times sometimes fail by chance, so these are benchmarks. In one run, each benchmark does the same
+// work beside few and beside many objects of some kind. It reports the ratio of the two processor times ("x") and the
+// processor time beside many objects ("cpu-ms"). Both come from the fastest rounds. The comments say which values are
+// wanted and which were measured.
 
 // cost measures act with few and with many objects. prepare creates n objects and returns act.
 func cost(
@@ -107,8 +108,8 @@ var endings = map[string]struct {
 //
 // Wanted: x <= 10 for each ending.
 //
-// At present: x = 1.6 to 3.2; less than 0.5 ms. If a wait may have become too long, the manager checks all requests of
-// the queue, in parts.
+// At present: x = 1.6 to 3.2, cpu-ms < 0.5. If a wait may have become too long, the manager checks all requests of the
+// queue, in parts.
 func BenchmarkStructuralOutcomesBesideWaiters(b *testing.B) {
 	for name, e := range endings {
 		b.Run(name, func(b *testing.B) {
@@ -148,7 +149,7 @@ func manyRoutes(b *testing.B, n int) (all []routes.CompiledRoute) {
 //
 // Wanted: x <= 2.
 //
-// At present: x = 1.5; 0.4 ms.
+// At present: x = 1.5, cpu-ms = 0.4.
 func BenchmarkStructuralNewRoutesBesideKnownOnes(b *testing.B) {
 	cost(b, 50, 2_000, func(m *buckets.RESTBucketManager, n int) func() {
 		all := manyRoutes(b, n+50)
@@ -170,7 +171,7 @@ func BenchmarkStructuralNewRoutesBesideKnownOnes(b *testing.B) {
 //
 // Wanted: x <= 2.
 //
-// At present: x = 3 to 4; 0.09 ms.
+// At present: x = 3 to 4, cpu-ms = 0.09.
 func BenchmarkStructuralSharedRefusalBesideCredentials(b *testing.B) {
 	cost(b, 200, 20_000, func(m *buckets.RESTBucketManager, n int) func() {
 		acquire := func(credential string, route routes.CompiledRoute) buckets.Lease {
@@ -189,8 +190,8 @@ func BenchmarkStructuralSharedRefusalBesideCredentials(b *testing.B) {
 	})
 }
 
-// When a route's hash is discovered, undiscovered requests of other routes are charged in its buckets. The manager must
-// examine each such request once, not once for each bucket.
+// When a route's hash is discovered, undiscovered requests of other routes are charged in the buckets of that hash. The
+// manager must examine each such request once, not once for each bucket.
 //
 // Wanted: x <= 16.
 func BenchmarkStructuralRequestsInFlightWhenBucketsAreFound(b *testing.B) {
@@ -208,7 +209,8 @@ func BenchmarkStructuralRequestsInFlightWhenBucketsAreFound(b *testing.B) {
 	}, buckets.WithUnknownMode(buckets.UnknownUnlimited))
 }
 
-// Each message of a channel may have a sub-limit. A request to which none of them applies must not examine all of them.
+// Each message of a channel may have a sub-limit. For a request to which none of these applies, the manager must not
+// examine all of them.
 //
 // Wanted: x <= 2.
 func BenchmarkStructuralRequestsBesideSubLimits(b *testing.B) {

@@ -41,7 +41,7 @@ type allowance struct {
 // requests.
 type demand struct {
 	needs   string // names of the limits, one letter each
-	tenants int    // groups; 0: one tenant without a group
+	tenants int    // groups; 0 for one tenant without a group
 }
 
 // crossing is a set of limits; some requests need several of them. A lower-case name is a declared limit, "G" is the
@@ -49,7 +49,7 @@ type demand struct {
 type crossing struct {
 	limits  map[string]allowance
 	demands []demand
-	shared  int           // how many processes share the limits, each with the same demands; 0: one that shares nothing
+	shared  int           // number of processes that share the limits and have the same demands; 0 for one alone
 	trip    time.Duration // round-trip time
 	span    time.Duration
 }
@@ -274,8 +274,8 @@ func (c *crossing) applies(name string, r *buckets.Request) string {
 	return ""
 }
 
-// answer returns the server's response to a request of a demand: the request's bucket is used up if it is one of the
-// limits, and has room otherwise.
+// answer returns the server's response to a request of a demand. If the request's bucket is one of the limits, the
+// bucket is used up; otherwise, it has room.
 func (c *crossing) answer(d demand) ratelimits.Response {
 	for name, a := range c.limits {
 		if name != "G" && strings.ToUpper(name) == name && strings.Contains(d.needs, name) {
@@ -298,14 +298,14 @@ const (
 	useMargin = 0.02
 )
 
-// wanted returns the share of a limit that has to be used. It is called only for limits that some requests need alone,
-// so there is always something to send.
+// wanted returns the share of a limit that has to be used. It is called only for limits that are the only need of some
+// requests, so there is always something to send.
 func (c *crossing) wanted(name string, ideal []*flow) float64 {
 	return min(leastUse, c.use(name, ideal)-useMargin)
 }
 
-// patience returns how long a tenant's first request may wait: as long as in the ideal order, and one period more. Each
-// round trip may take 2 ms longer than in the ideal order.
+// patience returns how long a tenant's first request may wait: one period longer than in the ideal order. Each round
+// trip may take 2 ms longer than in the ideal order.
 func (c *crossing) patience(ideal []*flow) time.Duration {
 	late := time.Duration(len(ideal)) * 2 * time.Millisecond
 	return longest(ideal) + c.longestPeriod() + 2*c.trip + 100*time.Millisecond + late
@@ -394,7 +394,8 @@ func TestIdealOrderOfLimitsThatCross(t *testing.T) {
 	assert.Equal(t, 10*time.Second, longest(c.ideal()))
 }
 
-// Some requests need several limits. They must not starve, and must not keep other requests from using the limits.
+// Some requests need several limits. These requests must not starve, and must not keep other requests from using the
+// limits.
 func TestStructuralLimitsThatCross(t *testing.T) {
 	t.Parallel()
 	for name, world := range crossings {
@@ -442,7 +443,8 @@ func TestLimitsThatDoNotCross(t *testing.T) {
 // Random limits and demands: two or three limits with one period or with different ones, with or without tenants,
 // sometimes with a busy global limit.
 //
-// At present 6 of 60 worlds with unequal periods fail; in none of them does a tenant stop.
+// At present, 6 of 60 worlds with unequal periods fail, but in none of them does a tenant send nothing for half of the
+// time.
 func TestStructuralRandomLimitsThatCross(t *testing.T) {
 	t.Parallel()
 	for name, equal := range map[string]bool{"equal periods": true, "unequal periods": false} {

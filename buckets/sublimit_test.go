@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// change is a PATCH of a channel whose body has these fields.
+// change returns a request that changes a channel and has the given fields in its body.
 func change(channel string, fields ...string) buckets.Request {
 	return buckets.Request{
 		Route: compile(routes.UpdateChannel, channel), Authorization: bot, Fields: func() []string { return fields },
@@ -24,13 +24,13 @@ func change(channel string, fields ...string) buckets.Request {
 
 var background = context.Background()
 
-// renamed is the 429 for one change of the name too many. The bucket itself has room.
+// renamed is the 429 after too many changes of the name. The bucket itself has room.
 var renamed = inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 100, 80, 15*time.Second)
 
 // channelOK is a success in a bucket with room.
 var channelOK = limited("channel", 100, 90, 15*time.Second)
 
-// A 429 of a sub-limit holds requests with the same method, path and fields only.
+// A 429 of a sub-limit must hold only requests with the same method, path and fields.
 func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
 	t.Parallel()
 	name := change("1", "name")
@@ -44,8 +44,8 @@ func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
 		"other fields":                     {name, change("1", "topic"), true},
 		"no fields":                        {name, change("1"), true},
 		"more fields":                      {name, change("1", "name", "topic"), true},
-		"fields that read alike":           {change("1", "a", "bc"), change("1", "ab", "c"), true},
-		"fields unknown":                   {name, *request(compile(routes.UpdateChannel, "1")), true},
+		"fields that look alike if joined": {change("1", "a", "bc"), change("1", "ab", "c"), true},
+		"unknown fields":                   {name, *request(compile(routes.UpdateChannel, "1")), true},
 		"another channel":                  {name, change("2", "name"), true},
 		"another method": {
 			reaction(routes.AddMyMessageReaction), reaction(routes.DeleteMyMessageReaction), true,
@@ -64,7 +64,8 @@ func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
 	}
 }
 
-// Requests wait in a bucket when a 429 shows a sub-limit. Those with the same fields must let the others pass.
+// Requests wait in a bucket when a 429 shows a sub-limit. The requests to which the sub-limit applies must let the
+// others pass.
 func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -93,12 +94,13 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 	})
 }
 
-// Another sub-limit is found while all known ones are held for longer. Its requests must leave when its own hold ends.
+// A new sub-limit is found while all known sub-limits have longer holds. Requests of the new sub-limit must leave when
+// its own hold ends.
 func TestHoldOfAHiddenLimitDoesNotLengthenThatOfAnother(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		call(background, m, change("1", "name")).update(renamed)
-		require.True(t, call(background, m, change("1")).granted(), "all sub-limits were looked at")
+		require.True(t, call(background, m, change("1")).granted(), "the manager has checked all sub-limits")
 		topic := call(background, m, change("1", "topic"))
 		topic.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 100, 80, 15*time.Second))
 		topic.again(m)
@@ -126,7 +128,8 @@ func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 	})
 }
 
-// Fields must be called only when the fields matter, and without a lock, so that it may call the manager.
+// The Fields function must be called only when the fields matter. No lock may be held during the call, because the
+// function may call the manager.
 func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		asked := 0
@@ -147,7 +150,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 100, 80, 15*time.Second))
 		first.again(m)
 		second.update(channelOK)
-		assert.LessOrEqual(t, asked, 2, "at most twice for one request")
+		assert.LessOrEqual(t, asked, 2, "Fields is called at most twice for one request")
 		third := call(background, m, request)
 		wait(11 * time.Second)
 		answer(t, first, channelOK)
@@ -167,7 +170,8 @@ func (c *caller) comesBack(t *testing.T, m *buckets.RESTBucketManager, responses
 	}
 }
 
-// isHeldLonger sends a request again after a 429 that is at least the ninth one in a row, so its hold must be longer.
+// isHeldLonger ends a request with a 429 that is at least the ninth one in a row, and sends the request again. It
+// requires that the hold is longer than before.
 func (c *caller) isHeldLonger(t *testing.T, m *buckets.RESTBucketManager, refusal ratelimits.Response) {
 	t.Helper()
 	c.update(refusal)
@@ -229,8 +233,8 @@ func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 	}
 }
 
-// The first request of a bucket leaves a sub-limit and waits for the global limit. It must keep its place in the line
-// of the global limit when another request of the sub-limit is cancelled.
+// After the hold of a sub-limit, the first request of a bucket waits for the global limit. This request must keep its
+// place in the line of the global limit when another request of the sub-limit is cancelled.
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
@@ -258,7 +262,7 @@ func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	})
 }
 
-// Requests wait for a held sub-limit, or for the request that goes first after its hold. They do not need the global
+// Requests wait for a held sub-limit, or for the request that goes first after the hold. They do not need the global
 // limit yet, so predictions for other requests must not count them.
 func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 	t.Parallel()
@@ -282,7 +286,7 @@ func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 	}
 }
 
-// A request of a sub-limit stands first in its bucket. Its prediction must not count the requests behind it.
+// A request of a sub-limit is the first in its bucket. The prediction for it must not count the requests behind it.
 func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -303,8 +307,8 @@ func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
 	})
 }
 
-// A request with priority goes first among those that wait for a sub-limit. Its predicted wait must be that of the
-// first in the queue.
+// A request with priority goes first among those that wait for a sub-limit. The prediction for it must be that for the
+// first request in the queue.
 func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

@@ -22,7 +22,7 @@ func newer(m *buckets.RESTBucketManager, key string) *caller {
 	return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Supersedes: key})
 }
 
-// assertSuperseded asserts that a caller was superseded; again says whether it had been sent before.
+// assertSuperseded asserts that a caller was superseded; again says whether the request had been sent before.
 func assertSuperseded(t *testing.T, c *caller, again bool) {
 	t.Helper()
 	var superseded *ratelimits.SupersededError
@@ -104,7 +104,7 @@ func TestANewerRequestTakesThePlaceWhateverItWaitsFor(t *testing.T) {
 }
 
 // A thousand edits of a message are made in ten seconds, and the server allows five in five seconds. The last edit must
-// be sent, and it must not wait behind the others.
+// be sent without waiting behind the others.
 func TestAThousandEditsOfOneMessage(t *testing.T) {
 	t.Parallel()
 	for _, ordered := range []bool{false, true} {
@@ -166,8 +166,8 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 	})
 }
 
-// A request got a 429, so it was not processed. It must not be sent again if a newer request with its key has been sent
-// or waits.
+// A request got a 429, so it was not processed. The request must not be sent again if a newer request with the same key
+// has been sent or waits.
 func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	t.Parallel()
 	refusal := usedUp("messages", 5, time.Minute)
@@ -235,7 +235,8 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	}
 }
 
-// The bound of the queue and the prediction of a newer request must not count the older request that it supersedes.
+// A newer request supersedes an older one. Neither the bound of the queue nor the prediction for the newer request may
+// count the older one.
 func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t, buckets.WithMaxWaiting(3))
@@ -265,7 +266,7 @@ func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := sharers(t, 1)
 		first, older := ask(a, message(1)), newer(a, "a")
-		wait(5 * time.Millisecond) // in this time the store gets the arrivals
+		wait(5 * time.Millisecond) // until the store knows the arrivals
 		other := ask(b, message(1))
 		wait(5 * time.Millisecond)
 		require.True(t, first.granted())
@@ -295,8 +296,8 @@ func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 	})
 }
 
-// A newer request of another group takes an earlier place in the queue of that group. A request there whose wait is too
-// long now must be rejected.
+// A newer request belongs to another group and takes an early place in that group's queue. If that makes the wait of
+// another request there too long, the other request must be rejected.
 func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t)
@@ -313,8 +314,8 @@ func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	})
 }
 
-// A newer request takes the place of a refused one. A request between the two places whose wait is too long now must be
-// rejected at once.
+// A newer request takes the place of a refused one. If that makes the wait of a request between the two places too
+// long, the request must be rejected at once.
 func TestOthersBetweenARefusedRequestAndTheNewerOneAreJudgedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := full(t)
@@ -330,8 +331,8 @@ func TestOthersBetweenARefusedRequestAndTheNewerOneAreJudgedAgain(t *testing.T) 
 	})
 }
 
-// A newer request takes the place of an older one and is sent at once. If it gets a 429, it must come back to that
-// place.
+// A newer request takes the place of an older one and is sent at once. If the newer request gets a 429, it must come
+// back to that place.
 func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

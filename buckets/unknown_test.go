@@ -46,8 +46,8 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	}{
 		{"everything remains", update(limited("messages", 5, 5, time.Second)), 0, 4, "messages"},
 		{"nothing remains", update(limited("messages", 5, 0, time.Second)), 0, 0, "messages"},
-		{"nothing remains, later", update(limited("messages", 5, 0, time.Second)), 1002 * time.Millisecond, 1, "messages"},
-		{"window is over already", update(limited("messages", 5, 4, 0)), 2 * time.Millisecond, 5, "messages"},
+		{"nothing left, reset over", update(limited("messages", 5, 0, time.Second)), 1002 * time.Millisecond, 1, "messages"},
+		{"window has already ended", update(limited("messages", 5, 4, 0)), 2 * time.Millisecond, 5, "messages"},
 		{"no headers", update(plain(200)), 0, 9, ""},
 		{"redirect, no headers", update(plain(302)), 0, 9, ""},
 		{"not found, no headers", update(plain(404)), 0, 1, buckets.UnknownHash},
@@ -188,8 +188,8 @@ func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 }
 
 // Requests of an unknown route got errors without limit headers, but the server may have counted them. As soon as a
-// response names the hash and the limit, those requests must be charged in their buckets. A success or a 429 may name
-// them, and a 429 also says when its own period ends.
+// response names the hash and the limit, those requests must be charged in their buckets. That response may be a
+// success or a 429. A 429 also says when the current period of the refused request's own bucket ends.
 func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	for name, found := range map[string]ratelimits.Response{
@@ -213,7 +213,8 @@ func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	}
 }
 
-// Requests fail for five minutes before a 429 names the limit. The manager must not take that time for the period.
+// Requests fail for five minutes before a 429 names the limit. The manager must not treat that time as the limit's
+// period.
 func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for range 60 {
@@ -303,8 +304,8 @@ func TestLostRequestsAreChargedWhereTheyMayCount(t *testing.T) {
 // Errors without limit headers prove nothing about an unknown route. After such an error, one request at a time is sent
 // for each major parameter.
 
-// erring configures a server that answers all requests until the given time with an error without limit headers, and
-// then with successes from a bucket of one request.
+// erring returns the configuration of a server. Until the given time, the server answers all requests with an error
+// without limit headers. After that, the server has a bucket of one request per second.
 func erring(status int, until time.Duration) discordsim.Config {
 	return discordsim.Config{
 		Rules: []discordsim.Rule{{
@@ -332,7 +333,7 @@ func TestErrorsWithoutLimitsGoOneAtATimeForEachChannelOnly(t *testing.T) {
 	}
 }
 
-// After a 404, one request per channel was sent. When all of these get a 401, which refuses the credential, requests
+// After a 404, one request per channel is sent. When all of them have got a 401, which refuses the credential, requests
 // must be sent one at a time.
 func TestRequestsOfARefusedCredentialGoOneAtATimeAfterOtherErrors(t *testing.T) {
 	t.Parallel()
@@ -389,7 +390,7 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 		leases := make([]buckets.Lease, many)
 		for i := range leases {
 			lease, err := m.Acquire(buckets.ContextWithMaxWait(background, 0), followUp(1+i), "")
-			require.NoError(t, err, "a follow-up waits")
+			require.NoError(t, err, "no follow-up may wait")
 			leases[i] = lease
 		}
 		for _, lease := range leases {
@@ -413,7 +414,8 @@ func TestASuccessEndsTheDoubtForAllChannels(t *testing.T) {
 	})
 }
 
-// After an error, the routes of a family send one request at a time in a channel together, because they share a bucket.
+// After an error, the routes of a family together send one request at a time in each channel, because they share a
+// bucket.
 func TestErrorsOfAFamilyGoOneAtATimeInAChannel(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, react(1))

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A response given to UpdateRateLimits counts like the response to a leased request.
+// A response given to UpdateRateLimits must count like the response to a request with a lease.
 func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		wait(27 * time.Second)

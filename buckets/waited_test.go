@@ -79,8 +79,8 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 	})
 }
 
-// Requests wait for the outcome of one that goes first, on a new route or after a hold. If they still wait after that
-// outcome, the reason must be the window.
+// Requests wait for the outcome of the request that goes first, on a new route or after a hold. If they still wait
+// after that outcome, the reason of the wait must be the window.
 func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"first of its route": false, "first after a hold": true} {
@@ -101,8 +101,8 @@ func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 	}
 }
 
-// One request tries whether a hidden limit allows one more. Requests that wait for its outcome must give the probe as
-// the reason; if it gets a 429, the reason is the hidden limit.
+// A request tries whether a hidden limit allows one more. For requests that wait for the outcome of this try, the
+// reason must be the probe. If the try gets a 429, the reason must be the hidden limit.
 func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 	t.Parallel()
 	for _, refuses := range []bool{false, true} {
@@ -142,7 +142,7 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 	}
 }
 
-// Stats must count a granted request as Waited at once, even if its caller runs later.
+// Stats must count a granted request as Waited at once, even if the caller's goroutine runs later.
 func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
@@ -248,7 +248,7 @@ func (e *ends) reasons() map[buckets.WaitsFor]int {
 }
 
 // Requests on a new route wait for the probe and then for the window. The reason must never be the global limit,
-// however many requests it allows in a second.
+// although the burst is larger than that limit.
 func TestBurstOnANewRouteWaitsForItsWindowAndNotForTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told ends
@@ -284,8 +284,8 @@ func TestBurstIntoAWideWindowWaitsForTheGlobalLimitUntilTheWindowIsFull(t *testi
 	})
 }
 
-// The reason of a wait may change. For a granted request it must be the limit that opened last, and for a cancelled one
-// a limit that has not opened.
+// The reason of a wait may change. For a granted request, it must be the limit that opened last. For a cancelled
+// request, it must be a limit that has not opened.
 func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	t.Parallel()
 	window := limited("messages", 1, 0, 5*time.Second)
@@ -296,7 +296,7 @@ func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	throttle := func(_ *testing.T, m *buckets.RESTBucketManager) { m.Throttle(20 * time.Second) }
 	for name, c := range map[string]struct {
 		then   func(*testing.T, *buckets.RESTBucketManager) // called a second after the request's arrival
-		cancel time.Duration                                // 0: never
+		cancel time.Duration                                // 0 for never
 		want   buckets.WaitsFor
 	}{
 		"nothing else":                   {want: buckets.WaitsForWindow},
@@ -330,8 +330,8 @@ func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	}
 }
 
-// A request waits for the global limit only, and another one of its bucket for the window. A late timer finds both
-// open. The reason of the first must be the global limit.
+// One request waits only for the global limit; another request of the same bucket waits for the window. A late timer
+// finds both limits open. The reason of the first wait must be the global limit.
 func TestTheReasonOfAWaitIsNotAWindowThatOthersWaitFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told ends

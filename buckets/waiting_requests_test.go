@@ -23,8 +23,8 @@ func waitingRequests(m *buckets.RESTBucketManager, route routes.Route) []buckets
 	return slices.DeleteFunc(all, func(w buckets.WaitingRequest) bool { return w.Route != route.String() })
 }
 
-// The WaitUntil of each waiting request must be within one period of the time at which it leaves, whatever limit it
-// waits for.
+// The WaitUntil of each waiting request must be within one period of the time at which the request leaves, whatever
+// limit the request waits for.
 func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 	t.Parallel()
 	const n = 40
@@ -128,8 +128,8 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 	})
 }
 
-// WaitingRequests must yield the requests of a bucket in the order in which they leave, and the Ahead of each must
-// count the requests before it.
+// WaitingRequests must yield the requests of a bucket in the order in which they leave. The field Ahead of a request
+// must be the number of requests before it.
 func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
