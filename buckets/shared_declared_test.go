@@ -212,7 +212,7 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 // that, requests of other managers that do not need the first limit are sent.
 func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a, b := pairDeclares(t, newStore(t), buckets.WithMaxRateLimit(3*time.Hour),
+		a, b := pairDeclares(t, newStore(t), buckets.WithMaxRateLimit(time.Hour),
 			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Hour, buckets.Named("group"), buckets.PerGroup()))
 		inGroup := func(m *buckets.RESTBucketManager) *caller {
 			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "group"})

@@ -158,7 +158,7 @@ func (b *bucket) learn(s *state, kept string, now time.Duration) {
 		}
 	}
 	b.knownUntil = now + rest
-	b.looks = 0
+	b.looks, b.unused = 0, 0
 	at := func(session string, number uint64) int {
 		if session != b.session.id {
 			return -1
@@ -178,6 +178,8 @@ func (b *bucket) learn(s *state, kept string, now time.Duration) {
 			w := b.waiters[i]
 			w.since = now
 			b.granted, b.waiters = append(b.granted, w), slices.Delete(b.waiters, i, i+1)
+		} else if f.session == b.session.id && !b.uses(f.number) {
+			b.unused++
 		}
 	}
 }

@@ -35,6 +35,7 @@ type bucket struct {
 	waiters []waiter  // the earliest waiting requests without a permit, in order of arrival
 	spare   []waiter  // storage for the next value of waiters
 	granted []waiter  // granted requests that have not left; they come before all waiters
+	unused  int       // number of permits that the known state charges although they were given back
 	permits []*permit // of requests in flight
 	ended   []outcome // outcomes that the server does not know yet, oldest first
 
@@ -251,6 +252,7 @@ func (b *bucket) Return(now time.Duration, p Permit) {
 	}
 	b.window.Return(now, landed.window)
 	if landed.number > 0 {
+		b.unused++
 		b.end(&landed, outcome{at: now, unsent: true})
 	}
 }
@@ -279,11 +281,11 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	f.Certain = b.answered(ahead)
 	b.outdate()
 	// The server has already charged the granted requests, although they have not left. So they do not delay other
-	// requests.
-	if b.known != nil && ahead >= len(b.granted) {
+	// requests. Permits that were given back are free again as soon as the server learns of that.
+	if charged := len(b.granted) + b.unused; b.known != nil && ahead >= charged {
 		w := &b.known.window
 		engine := b.session.engineTime(now)
-		ahead -= len(b.granted)
+		ahead -= charged
 		// Count the waiting requests of other processes only if the known state is recent. They may have left since an older
 		// state was written.
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime {

@@ -54,8 +54,8 @@ func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 // have permits. It reports whether the server has to learn of a change.
 func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool) {
 	b.waiting = waiting
-	if len(b.granted) > waiting {
-		b.granted, news = b.granted[:waiting], true
+	if n := len(b.granted) - waiting; n > 0 {
+		b.granted, b.unused, news = b.granted[:waiting], b.unused+n, true
 	}
 	now := b.spare[:0]
 	if b.queued() > 0 {
@@ -94,7 +94,7 @@ func (b *bucket) nextGrant(now time.Duration) (w waiter, ok bool) {
 		if now-w.since < b.session.store.options.lease/2 && now < b.session.believedUntil(w.since) {
 			return w, true
 		}
-		b.granted, b.due = b.granted[1:], true
+		b.granted, b.unused, b.due = b.granted[1:], b.unused+1, true
 		b.wakeAt(now, now)
 	}
 	return w, false
@@ -165,6 +165,13 @@ func (b *bucket) alive(number uint64) bool {
 	is := func(w waiter) bool { return w.number == number }
 	return b.flying(number) != nil || slices.ContainsFunc(b.waiters, is) || slices.ContainsFunc(b.granted, is) ||
 		slices.ContainsFunc(b.ended, func(o outcome) bool { return o.number == number })
+}
+
+// uses reports whether a number belongs to a request of this process that needs its permit: one that is granted, or was
+// sent.
+func (b *bucket) uses(number uint64) bool {
+	unsent := func(o outcome) bool { return o.number == number && o.unsent }
+	return b.alive(number) && !slices.ContainsFunc(b.ended, unsent)
 }
 
 // flying returns the request in flight that has the number, nil if there is none.
