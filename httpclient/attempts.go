@@ -11,6 +11,8 @@ const (
 	// DefaultRetries is how often a request is repeated after failures, unless Attempts.Retries sets another number. The
 	// number is the default of hikari, a Discord library for Python.
 	DefaultRetries = 3
+	// NoRetries is the value of Attempts.Retries with which no request is repeated after a failure.
+	NoRetries = -1
 	// DefaultAttemptTimeout is how long an attempt may make no progress, unless Attempts.Timeout sets another duration.
 	DefaultAttemptTimeout = 15 * time.Second
 	// DefaultFirstPause and DefaultMaxPause are the first and the longest pause between attempts, unless
@@ -24,11 +26,11 @@ const (
 // for the requests made with a context.
 //
 // A field that is zero changes nothing. WithAttempts then keeps the value of an earlier WithAttempts, or the default.
-// ContextWithAttempts keeps the value of an outer ContextWithAttempts, or of the transport. If Retries or a pause is
-// negative, or if Mode is none of the constants, the requests fail with ErrOptions.
+// ContextWithAttempts keeps the value of an outer ContextWithAttempts, or of the transport. If Retries is less than
+// NoRetries, a pause is negative, or Mode is none of the constants, the requests fail with ErrOptions.
 type Attempts struct {
 	// Retries is how often a request is repeated after a temporary failure: a broken connection, an attempt without
-	// progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. The default is DefaultRetries. The Mode
+	// progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. The default is DefaultRetries.
 	// NoRetries turns retries off; zero does not.
 	//
 	// Only requests that Mode allows are repeated. No retry begins more than two minutes after the start of the first
@@ -76,8 +78,8 @@ type Attempts struct {
 	// FirstPause is the first pause before another attempt, and MaxPause the longest. The pause doubles each time, up to
 	// MaxPause. In addition, each pause is made longer or shorter at random, by up to a quarter of FirstPause. If a server
 	// error asks for a longer pause with Retry-After, that pause is used, up to MaxPause. The defaults are
-	// DefaultFirstPause and DefaultMaxPause. If MaxPause or its default is less than FirstPause, all pauses are
-	// FirstPause.
+	// DefaultFirstPause and DefaultMaxPause. If only one of the two is set, and FirstPause would exceed
+	// MaxPause, all pauses have the length that is set. If both are set so, all pauses are FirstPause.
 	FirstPause, MaxPause time.Duration
 
 	// Nonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
@@ -108,8 +110,6 @@ const (
 	// UnsafeRetries repeats all requests, also POST and PATCH. Discord may then process a request twice, and a message
 	// may appear twice. Use it for requests that do no harm if Discord processes them twice.
 	UnsafeRetries
-	// NoRetries repeats no request, whatever Attempts.Retries is.
-	NoRetries
 )
 
 // WithAttempts sets those fields of the transport's Attempts that are not zero in the argument.
@@ -128,6 +128,9 @@ func ContextWithAttempts(ctx context.Context, a Attempts) context.Context {
 
 // overriddenBy returns a copy of a with those fields of b that are not zero.
 func (a Attempts) overriddenBy(b Attempts) Attempts {
+	if b.MaxPause > 0 {
+		a.FirstPause = min(a.FirstPause, b.MaxPause)
+	}
 	return Attempts{
 		Retries:    cmp.Or(b.Retries, a.Retries),
 		Mode:       cmp.Or(b.Mode, a.Mode),
@@ -141,10 +144,10 @@ func (a Attempts) overriddenBy(b Attempts) Attempts {
 // validate returns an error for a field that cannot be used, nil if there is none.
 func (a Attempts) validate() error {
 	switch {
-	case a.Retries < 0:
-		return fmt.Errorf("%w: Attempts.Retries %d: expected 0 or more; use Mode NoRetries for none", ErrOptions, a.Retries)
-	case a.Mode < 0 || a.Mode > NoRetries:
-		return fmt.Errorf("%w: Attempts.Mode %d: expected SafeRetries, UnsafeRetries or NoRetries", ErrOptions, a.Mode)
+	case a.Retries < NoRetries:
+		return fmt.Errorf("%w: Attempts.Retries %d: expected a number of retries or NoRetries", ErrOptions, a.Retries)
+	case a.Mode < 0 || a.Mode > UnsafeRetries:
+		return fmt.Errorf("%w: Attempts.Mode %d: expected SafeRetries or UnsafeRetries", ErrOptions, a.Mode)
 	case a.FirstPause < 0 || a.MaxPause < 0:
 		return fmt.Errorf("%w: Attempts with the pauses %v and %v: expected 0 or more", ErrOptions, a.FirstPause, a.MaxPause)
 	}

@@ -38,7 +38,7 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 			list{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
 			"WithLimit(all requests 0 per 1s): a limit of 0: expected 1",
 		},
-		"negative retries": {list{httpclient.WithAttempts(httpclient.Attempts{Retries: -1})}, "Attempts.Retries -1"},
+		"negative retries": {list{httpclient.WithAttempts(httpclient.Attempts{Retries: -2})}, "Attempts.Retries -2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "{}"))
@@ -63,7 +63,7 @@ func TestAttemptsOfAContextThatCannotBeUsedFailOnlyItsRequests(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, "{}"))
 	transport := newTransport(t, below, noRetries)
-	for _, bad := range []httpclient.Attempts{{Retries: -1}, {Mode: -1}, {Mode: 9}, {FirstPause: -1}, {MaxPause: -1}} {
+	for _, bad := range []httpclient.Attempts{{Retries: -2}, {Mode: -1}, {Mode: 9}, {FirstPause: -1}, {MaxPause: -1}} {
 		r := newMessage(t).WithContext(httpclient.ContextWithAttempts(t.Context(), bad))
 		bodies := track(r)
 		assert.ErrorIs(t, send(transport, r).wait().err, httpclient.ErrOptions, "%+v", bad)

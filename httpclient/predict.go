@@ -52,7 +52,7 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 	if !limited {
 		return Prediction{Hint: "the host is not one that this transport limits"}
 	}
-	route, err := t.match(request)
+	route, _, err := t.examine(request)
 	if err == nil && t.requests.IsShut() {
 		err = drain.ErrShuttingDown
 	}

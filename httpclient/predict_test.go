@@ -84,6 +84,9 @@ func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 		p = transport.Predict(&http.Request{Method: http.MethodGet})
 		assert.Equal(t, "the request would be rejected: httpclient: the request has no URL", p.String())
 
+		bad := httpclient.ContextWithAttempts(t.Context(), httpclient.Attempts{Retries: -2})
+		assert.ErrorIs(t, transport.Predict(getting(t, "/users/@me").WithContext(bad)).Err, httpclient.ErrOptions)
+
 		malformed := getting(t, "/users/@me")
 		malformed.Method = "GET /"
 		p = transport.Predict(malformed)

@@ -177,7 +177,7 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) 
 // safeToRepeat reports whether the request may be sent again, because that does no harm or because an option allows it.
 func (x *roundTrip) safeToRepeat(err error) bool {
 	switch {
-	case x.attempts.Mode == NoRetries:
+	case x.attempts.Retries == NoRetries:
 		return false
 	case x.attempts.Mode == UnsafeRetries || message.IsIdempotent(methodOf(x.request)) || neverSent(err):
 		return true

@@ -73,6 +73,7 @@ func TestEachFieldOfAttemptsIsOverriddenAlone(t *testing.T) {
 		"no timeout":      {httpclient.Attempts{Timeout: -1}, nil},
 		"endless timeout": {httpclient.Attempts{Timeout: math.MaxInt64}, nil},
 		"first pause":     {httpclient.Attempts{FirstPause: 4 * s}, []time.Duration{9 * s, 13 * s}},
+		"no longer pause": {httpclient.Attempts{MaxPause: 4 * s}, []time.Duration{9 * s, 9 * s}},
 		"longest pause":   {httpclient.Attempts{MaxPause: 16 * s}, []time.Duration{13 * s, 21 * s}},
 	}, func(t *testing.T, c story) {
 		for ofTransport := range 3 { // so many of the two are options of the transport, the others are options of the context

@@ -129,31 +129,33 @@ func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...
 }
 
 func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
-	const safe, unsafe, never = httpclient.SafeRetries, httpclient.UnsafeRetries, httpclient.NoRetries
+	type attempts = httpclient.Attempts
+	none, safe, unsafe := attempts{}, attempts{Mode: httpclient.SafeRetries}, attempts{Mode: httpclient.UnsafeRetries}
+	never, once := attempts{Retries: httpclient.NoRetries}, attempts{Retries: 1}
 	type story struct {
-		option, context httpclient.RetryMode
+		option, context attempts
 		post            bool // POST and PATCH are repeated
 		put             bool // PUT and GET are repeated
 	}
 	inBubbles(t, map[string]story{
-		"nothing":                           {0, 0, false, true},
-		"by the context":                    {0, unsafe, true, true},
-		"by the option":                     {unsafe, 0, true, true},
-		"not by the context":                {0, never, false, false},
+		"nothing":                           {none, none, false, true},
+		"by the context":                    {none, unsafe, true, true},
+		"by the option":                     {unsafe, none, true, true},
+		"not by the context":                {none, never, false, false},
 		"not by the context, by the option": {unsafe, never, false, false},
-		"not by the option":                 {never, 0, false, false},
-		"by the context, not by the option": {never, unsafe, true, true},
+		"not by the option":                 {never, none, false, false},
+		"by the context, not by the option": {never, once, false, true},
+		"no mode turns retries on":          {never, unsafe, false, false},
 		"safely by the context":             {unsafe, safe, false, true},
-		"safely by the context, not else":   {never, safe, false, true},
 	}, func(t *testing.T, c story) {
-		ctx := httpclient.ContextWithAttempts(t.Context(), httpclient.Attempts{Mode: c.context})
+		ctx := httpclient.ContextWithAttempts(t.Context(), c.context)
 		ctx = buckets.ContextWithMaxWait(ctx, time.Minute) // this must not replace the other options of the context
 		for method, want := range map[string]bool{
 			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,
 		} {
 			assertRepeated(t, want, func() *http.Request {
 				return newRequest(t, method, channel, `{"name":"new"}`).WithContext(ctx)
-			}, httpclient.WithAttempts(httpclient.Attempts{Mode: c.option}))
+			}, httpclient.WithAttempts(c.option))
 		}
 	})
 }
@@ -214,7 +216,7 @@ func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
 	}
 	inBubbles(t, map[string]story{
 		"by default":           {httpclient.Attempts{}, 4},
-		"never":                {httpclient.Attempts{Mode: httpclient.NoRetries}, 1},
+		"never":                {httpclient.Attempts{Retries: httpclient.NoRetries}, 1},
 		"more than by default": {httpclient.Attempts{Retries: 6}, 7},
 	}, func(t *testing.T, c story) {
 		option := httpclient.WithAttempts(c.attempts)

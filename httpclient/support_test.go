@@ -102,7 +102,7 @@ func allBodies(bytes int64) httpclient.Option {
 
 // noRetries turns off retries. noTimeout turns off the timeout of attempts.
 var (
-	noRetries = httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries})
+	noRetries = httpclient.WithAttempts(httpclient.Attempts{Retries: httpclient.NoRetries})
 	noTimeout = httpclient.WithAttempts(httpclient.Attempts{Timeout: -1})
 )
 

@@ -215,11 +215,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !limited {
 		return sendBelow(t.base, t.withoutSecrets(request))
 	}
-	route, err := t.match(request)
-	attempts := t.attempts.overriddenBy(requestConfigOf(request.Context()).attempts)
-	if err == nil {
-		err = attempts.validate()
-	}
+	route, attempts, err := t.examine(request)
 	if err == nil && !t.requests.Enter() {
 		err = drain.ErrShuttingDown
 	}
@@ -284,13 +280,17 @@ func (t *Transport) maxRateLimit() time.Duration {
 	return t.manager.MaxRateLimit()
 }
 
-// match returns the request's route. After Close it returns buckets.ErrClosed.
-func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
+// examine returns the request's route and its Attempts. It returns an error if one of them cannot be used, and
+// buckets.ErrClosed after Close.
+func (t *Transport) examine(request *http.Request) (route routes.CompiledRoute, a Attempts, err error) {
 	if t.life.Err() != nil {
-		return routes.CompiledRoute{}, buckets.ErrClosed
+		return route, a, buckets.ErrClosed
 	}
-	path := t.hosts.belowAPI(request.URL)
-	return routes.Match(methodOf(request), path)
+	a = t.attempts.overriddenBy(requestConfigOf(request.Context()).attempts)
+	if route, err = routes.Match(methodOf(request), t.hosts.belowAPI(request.URL)); err == nil {
+		err = a.validate()
+	}
+	return route, a, err
 }
 
 // methodOf returns the request's method. An empty method means GET, as in net/http.

@@ -53,7 +53,7 @@ func child(stdin io.Reader, stdout io.Writer) error {
 	defer store.Close()
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(&http.Transport{MaxIdleConnsPerHost: 1000}), httpclient.WithMaxRateLimit(time.Hour),
-		httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries}),
+		httpclient.WithAttempts(httpclient.Attempts{Retries: httpclient.NoRetries}),
 		// Limit every host, because requests go to the simulator and not to Discord.
 		httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0), buckets.WithShared(store)),

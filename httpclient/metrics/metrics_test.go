@@ -331,7 +331,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 			n = min(n, 30_000) // the manager makes a bucket for each request and keeps it for a while
 		}
 		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithLogger(nil),
-			httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries}))
+			httpclient.WithAttempts(httpclient.Attempts{Retries: httpclient.NoRetries}))
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(transport.Manager(), transport))
 		chance := rand.New(rand.NewPCG(1, 2))

@@ -63,7 +63,7 @@ func New(options ...Option) (*Handler, error) {
 func (h *Handler) transportOptions() []httpclient.Option {
 	s := &h.settings
 	options := []httpclient.Option{
-		httpclient.WithBase(newBase()), httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries}),
+		httpclient.WithBase(newBase()), httpclient.WithAttempts(httpclient.Attempts{Retries: httpclient.NoRetries}),
 		httpclient.WithBufferedBodies(s.maxBuffered, httpclient.DefaultMaxBufferedTotal),
 	}
 	if s.logger != nil {

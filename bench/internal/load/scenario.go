@@ -59,10 +59,12 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 			Latency: discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: 10 * time.Millisecond},
 			Global:  GlobalQuota(buckets.DefaultGlobalLimit),
 		},
-		offers:  messages(count, 1),
-		work:    []discordsim.Work{work(quota, count)},
-		ideal:   (*Scenario).planned,
-		options: []httpclient.Option{httpclient.WithAttempts(httpclient.Attempts{Mode: httpclient.NoRetries, Timeout: -1})},
+		offers: messages(count, 1),
+		work:   []discordsim.Work{work(quota, count)},
+		ideal:  (*Scenario).planned,
+		options: []httpclient.Option{
+			httpclient.WithAttempts(httpclient.Attempts{Retries: httpclient.NoRetries, Timeout: -1}),
+		},
 	}
 }
 

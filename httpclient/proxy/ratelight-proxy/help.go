@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/alecthomas/kong"
@@ -65,11 +64,15 @@ var flagHelp = map[string]string{
 // addHelp gives each flag its help text from flagHelp.
 func addHelp(k *kong.Kong) error {
 	for _, flag := range k.Model.Flags {
-		text, ok := flagHelp[flag.Name]
-		if !ok && flag != k.Model.HelpFlag {
+		if flag == k.Model.HelpFlag {
+			continue
+		}
+		if flag.Help = flagHelp[flag.Name]; flag.Help == "" {
 			return fmt.Errorf("--%s has no text in flagHelp", flag.Name)
 		}
-		flag.Help = cmp.Or(text, flag.Help)
+	}
+	if flags := len(k.Model.Flags) - 1; len(flagHelp) != flags {
+		return fmt.Errorf("flagHelp has %d texts for %d flags", len(flagHelp), flags)
 	}
 	return nil
 }
