@@ -26,7 +26,7 @@ type pathHashes struct {
 	since time.Duration
 	named [mostPaths]struct{ path, hash uint64 } // keyed hashes of both
 	fresh int                                    // paths whose first response showed an otherwise unused bucket
-	used  int                                    // paths whose first response showed a bucket that other requests use, too
+	used  int                                    // paths whose first response showed a bucket that other requests also use
 	mixed bool                                   // one path has named two hashes, or two paths have named the same hash
 }
 
@@ -37,7 +37,7 @@ func (p *pathHashes) proven() bool {
 }
 
 // record records that a response for a path named a hash. fresh says that no other request was counted in the bucket of
-// that hash. record returns whether each path has a bucket of its own (yes), and whether the paths certainly have no
+// that hash. record reports whether each path has a bucket of its own (yes), and whether the paths certainly have no
 // buckets of their own (no).
 func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (yes, no bool) {
 	if !p.proven() && now-p.since > unstableWithin {
@@ -60,8 +60,8 @@ func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (y
 	return p.proven(), p.mixed || n >= differentPaths && !p.proven()
 }
 
-// countedByPath returns whether a response shows that each path of the route has a bucket of its own (yes), and whether
-// the response shows that this is not so (no).
+// countedByPath reports whether a response shows that each path of the route has a bucket of its own (yes), and whether
+// the response shows the opposite (no).
 func (e *routeEntry) countedByPath(now time.Duration, h *held, r *ratelimits.Response) (yes, no bool) {
 	if r.Bucket == "" || failed(r) || !hasMinor(h.route.Route()) {
 		return false, false

@@ -9,10 +9,11 @@ import (
 
 // Routes of one family (routes.Route.Family) are expected to share a bucket, so they have one UNKNOWN bucket. The
 // response to the first request of that bucket names a real bucket for the route of the request. For the other routes
-// of the family this response is a hint. Of a route that has its bucket by a hint, one request is sent to that bucket
-// first, and its response confirms or overrules the hint. If the response overrules the hint, the place that it names
-// becomes the hint of all routes that have only the old hint. At most two routes try a hint at the same time, because
-// all routes may share a bucket that allows a single request. So a wrong hint causes at most one 429.
+// of the family this response is a hint. If a route has its bucket only by a hint, one request of the route is sent to
+// that bucket first. The response to this request confirms or overrules the hint. If the response overrules the hint,
+// the place named by the response becomes the hint of all routes that have only the old hint. At most two routes try a
+// hint at the same time, because all routes may share a bucket that allows a single request. So a wrong hint causes at
+// most one 429.
 
 // family records what the responses to a family's routes have shown for one credential.
 type family struct {

@@ -9,13 +9,13 @@ import (
 
 // A server's 429s on many routes may name one bucket that no other response names, for example because the server
 // counts the errors of an IP address. The requests of these routes then wait in one limit group, a foreign group,
-// whatever their major parameters are. When the hold is over, one request is sent first. If it is not refused, all
-// routes return to their own buckets. If instead each route sent a request of its own first, each 429 might prolong the
-// wait of the other routes.
+// whatever their major parameters are. When the hold of the foreign group is over, one request is sent first. If this
+// request is not refused, all routes return to their own buckets. If instead each route sent a request of its own
+// first, each 429 might prolong the wait of the other routes.
 
 // foreignTo returns the foreign group for a route whose 429 names a bucket that is not its own. There is such a group
-// only if 429s on routes of two families have named that bucket, if no other response has named it, and if processes do
-// not share limits. Otherwise foreignTo returns nil.
+// only if three conditions hold: 429s on routes of two families have named that bucket, no other response has named the
+// bucket, and processes do not share limits. Otherwise foreignTo returns nil.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.account.server.manager.session() != nil {
 		return nil

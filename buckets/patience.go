@@ -8,8 +8,8 @@ import (
 
 // Requests may wait for the outcome of another request: of the first one of a route, or of the first one after a 429.
 // That request may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded.
-// After that time, the next request is sent with what is known by then. If nothing is known, one request of each major
-// parameter is sent. Only ordered requests wait longer.
+// After that time, the next request is sent with what is known at that moment. If nothing is known, one request of each
+// major parameter is sent. Only ordered requests wait longer.
 
 // patience is how long requests wait for the outcome of another request after it was sent, or after the headers of its
 // 429 arrived. Most attempts have ended after that time, and clients with a timeout of 15 s, such as discord.js, have
@@ -63,8 +63,8 @@ func (h *held) split(now time.Duration) {
 	}
 }
 
-// stopWaitingFor ends the wait for the outcome of a permit. A window that processes share has its own bound on that
-// wait.
+// stopWaitingFor ends the wait for the outcome of a permit. If processes share a window, the window has its own bound
+// on that wait.
 func (s *source) stopWaitingFor(p *permit) {
 	if s.link == nil {
 		p.Permit = s.window.StopWaiting(p.Permit)

@@ -105,9 +105,9 @@ func (l *line) needNot(q *queue) {
 }
 
 // earliest returns the queue to serve in place of the first queue in line. Among the queues of the same tenant and
-// bucket, it is the queue whose first request arrived first. The two queues exchange their places. So a tenant's
-// requests leave a bucket in the order of their arrival, whatever other limits they need. If there are very many
-// queues, earliest examines only some of them.
+// bucket, it is the queue whose first request arrived first. This queue and the given queue exchange their places. So a
+// tenant's requests leave a bucket in the order of their arrival, whatever other limits they need. If there are very
+// many queues, earliest examines only some of them.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 || first.urgentRank != 0 {
 		return first
@@ -173,9 +173,9 @@ func (l *line) tenantKey(k *ask) tenantKey {
 	return key
 }
 
-// newcomer returns when the turn of a new tenant without priority starts. A new tenant takes turns with the tenants in
-// line that have no priority. So its turn starts no later than the first of their turns ends, even if used turns with
-// priority have ended much later.
+// newcomer returns the time at which the turn of a new tenant without priority starts. A new tenant takes turns with
+// the tenants in line that have no priority. So the new tenant's turn starts no later than the first turn of these
+// tenants ends, even if used turns with priority have ended much later.
 func (l *line) newcomer() rank {
 	looked := 0
 	for e := l.queues.Head(); e != nil && looked < mostLookedAt; e = e.Next() {
@@ -187,7 +187,8 @@ func (l *line) newcomer() rank {
 	return l.turns.latest
 }
 
-// start returns when the tenant's next turn starts. newcomer is the start for a new tenant without priority.
+// start returns the time at which the tenant's next turn starts. newcomer is the start for a new tenant without
+// priority.
 func (t *turns) start(key tenantKey, newcomer rank) (start rank) {
 	if start = newcomer; key.priority {
 		start = t.latest
@@ -213,7 +214,7 @@ func (l *line) takeTurn(u *turn, key tenantKey) {
 	u.tenant.next = u.end()
 }
 
-// end returns when a turn ends, without the head start.
+// end returns the time at which a turn ends, without the head start.
 func (u *turn) end() rank {
 	end := u.start&^(turnTime-1) + turnTime
 	if u.priority {

@@ -3,9 +3,10 @@ package buckets
 import "time"
 
 // A request that needs several limits may find one of them closed whenever the others are open, because requests that
-// need fewer limits take each permit as soon as it is free. So the first request in the order of ranks that cannot
-// leave has a reservation. It does not reserve permits, but the instant at which all its limits will be open. Other
-// requests leave before it only if they do not delay it. Batch schedulers call this rule EASY backfilling.
+// need fewer limits take each permit as soon as it is free. So, in the order of ranks, the first request that cannot
+// leave has a reservation. The request does not reserve permits, but the instant at which all its limits will be open.
+// Other requests leave before this request only if they do not delay it. Batch schedulers call this rule EASY
+// backfilling.
 //
 // A queue that needs declared limits has a reservation in all its lines or in none, so no two queues wait for each
 // other. A queue that needs no declared limits has a reservation only in its bucket's line, for the instant of its turn
@@ -105,8 +106,8 @@ func (l *line) delays(now time.Duration, q *queue) bool {
 	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && l.limit.behind(now, 1) > max(r.reservedAt, now)
 }
 
-// givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches the
-// lines in which this is so, except the line served, which is being served.
+// givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches all
+// lines in which this is so, except the line that is being served (served).
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
 		if first := l.first(); first != nil && first.rank() < q.rank() {
@@ -118,8 +119,8 @@ func (q *queue) givesWay(served *line) (gives bool) {
 	return gives
 }
 
-// serveReserved lets the queue with the line's reservation leave if it can. It returns when that queue will be able to
-// leave, 0 if there is no reservation or the instant is no longer known.
+// serveReserved lets the queue with the line's reservation leave if it can. It returns the time at which that queue
+// will be able to leave. If there is no reservation, or if the time is no longer known, it returns 0.
 func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	for l.reserved != nil {
 		q := l.reserved
@@ -150,7 +151,8 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 }
 
 // leaveNoneUnused ends the line's reservation when the reservation has left a shared permit unused for mostKept,
-// because another process may need the permit. It returns when to check again, 0 if no permit is left unused.
+// because another process may need the permit. It returns the time at which to check again, 0 if no permit is left
+// unused.
 func (s *server) leaveNoneUnused(now time.Duration, l *line) (at time.Duration) {
 	link, q := l.shared(), l.reserved
 	if link == nil {

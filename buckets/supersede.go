@@ -103,8 +103,8 @@ func (s *series) hasNewer(version uint64) bool {
 	return s != nil && (s.sent > version || s.waiting != nil && s.waiting.version > version)
 }
 
-// supersedes returns the waiting request whose place an ask takes, nil if there is none. The error says that the ask
-// itself has been superseded, while it was in flight or before it was queued.
+// supersedes returns the waiting request whose place an ask takes, nil if the ask takes no place. The error says that
+// the ask itself was superseded while it was in flight or before it was queued.
 func (k *ask) supersedes() (older *waiter, err error) {
 	s := k.account.series[k.series]
 	switch {

@@ -82,11 +82,11 @@ type Attempts struct {
 	// MaxPause, all pauses have the length that is set. If both are set so, all pauses are FirstPause.
 	FirstPause, MaxPause time.Duration
 
-	// Nonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
-	// characters and enforce_nonce. SafeRetries then repeats the request, and the message appears only once, because
-	// for a few minutes Discord responds to the second request with the message of the first one (Discord's
-	// documentation). All attempts have the same nonce. The message in Discord's response and in its gateway event has
-	// this nonce, too.
+	// Nonce adds a random nonce of 25 characters and the field enforce_nonce to each message that is created in a channel
+	// (POST /channels/{channel_id}/messages). With it, SafeRetries can also repeat such a request after a failure, and the
+	// message still appears only once, because for a few minutes Discord responds to the second request with the message
+	// of the first one (Discord's documentation). All attempts have the same nonce. The message in Discord's response and
+	// in the gateway event also has this nonce.
 	//
 	// The body is sent unchanged in each of these cases:
 	//   - it is not a JSON object, or its Content-Type is not JSON (such as a form with files)

@@ -25,8 +25,8 @@ type body struct {
 }
 
 // takeBody takes over the request's body and prepares it for more than one attempt. If the request has a GetBody,
-// takeBody uses that. Otherwise it reads the body into memory, if the body is small enough and the memory budget has
-// room. All other bodies can be sent only once.
+// takeBody uses it. If there is no GetBody, the body is small enough and the memory budget has room, takeBody reads the
+// body into memory. All other bodies can be sent only once.
 func (x *roundTrip) takeBody() error {
 	b, request, limit := &x.body, x.request, x.maxBufferedBody
 	declared := max(request.ContentLength, 0) // 0 if the length is not known

@@ -24,7 +24,7 @@ type reservation struct {
 	taken int64
 }
 
-// take takes n bytes of the budget, or all that are left if there are fewer, and returns how many it took.
+// take takes n bytes of the budget, or the remaining bytes if fewer than n remain. It returns how many bytes it took.
 func (r *reservation) take(n int64) int64 {
 	for {
 		used := r.of.used.Load()
@@ -98,8 +98,8 @@ const firstPiece = 4 << 10
 // reads, unless limit bytes are reserved already.
 //
 // readWhile fails if a read fails, the request's context ends, the transport is closed, the credential starts to rest,
-// or no byte arrives for the attempt timeout. A body that is not in memory is then closed. This ends, for example, a
-// read from a pipe. If the read still blocks, readWhile does not wait for it.
+// or no byte arrives for the attempt timeout. When readWhile fails, it closes a body that is not in memory. This ends,
+// for example, a read from a pipe. If the read still blocks, readWhile does not wait for it.
 func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
 	r := &x.body.reservation
 	if inMemory(body) {

@@ -49,7 +49,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 			assertStatus(t, http.StatusOK, send(transport, c.request(t)))
 			time.Sleep(time.Millisecond)
 			if name == "in its place" {
-				time.Sleep(2 * time.Minute) // by then the bucket has room again
+				time.Sleep(2 * time.Minute) // after this time the bucket has room again
 			}
 			var early []*call
 			for _, refused := range c.refused {

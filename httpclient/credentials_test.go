@@ -88,7 +88,7 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 	assertNoSecretIn(t, stopped, stopped.Error())
 }
 
-// assertRests asserts that the requests are stopped for the next ten minutes. It returns when that time has passed.
+// assertRests asserts that the requests are stopped for the next ten minutes. It returns after that time.
 func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request,
 	stopped httpclient.CredentialError) {
 	t.Helper()
@@ -154,7 +154,7 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 		}
 		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
 		assertRests(t, transport, below, elsewhere, stopped)
-		// There has been no success since then, so one more 401 is enough, even on the route of the latest 401.
+		// There has been no success since the latest 401, so one more 401 is enough, even on the same route.
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, c.refused[len(c.refused)-1])))
 		below.answers = answers(answer(http.StatusOK, "{}"))
 		for _, authorization := range []string{"Bot replacement", ""} {
@@ -244,7 +244,7 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	})
 }
 
-// step is one request of a test. Its response has this status, and arrives when the time in takes has passed.
+// step is one request of a test. Its response has this status, and arrives after the time takes.
 type step struct {
 	path   string
 	takes  time.Duration
@@ -322,7 +322,7 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	})
 }
 
-// An Authorization is stopped in one place. If a request succeeds that was sent after the latest refused one, the
+// An Authorization is stopped in one place. If a request that was sent after the latest refused one succeeds, the
 // Authorization must be used in that place again. The order of the responses does not matter.
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	const path = "/guilds/1"

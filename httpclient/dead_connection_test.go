@@ -130,7 +130,7 @@ func beginOnly(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A connection that becomes silent in the middle of a response must not be used again, either.
+// A connection that becomes silent in the middle of a response must not be used again.
 func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, beginOnly)
@@ -143,7 +143,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 }
 
 // A server responds slowly to one request, and the attempt times out. Other requests on the same connection must not
-// fail because of that if they make progress or have not waited long.
+// fail because of this timeout if they make progress or have not waited long.
 func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 	type story struct {
 		dial     time.Duration // time to open a connection, which does not count as silence

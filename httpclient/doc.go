@@ -67,7 +67,7 @@
 //
 // After a temporary failure (see [Attempts]), a request is repeated (retried) if it does no harm when Discord processes
 // it twice (see [SafeRetries]). With [UnsafeRetries] ([WithAttempts], [ContextWithAttempts]) all other requests are
-// retried, too. Permanent errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose
+// also retried. Permanent errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose
 // length differs from the Content-Length. Turn off the retries of a library above the transport, because a library that
 // repeats a POST may send a message twice.
 //

@@ -65,8 +65,8 @@ func TestLatestComparesMethodAndPath(t *testing.T) {
 	})
 }
 
-// After a 429 a request waits again. If a newer request supersedes the waiting one, the latter must not be sent a
-// second time.
+// After a 429 a request waits again. If a newer request supersedes the waiting request, the waiting request must not be
+// sent a second time.
 func TestARefusedEditIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "5"), answer(http.StatusOK, "{}"))

@@ -23,7 +23,7 @@ import (
 //     the request no longer takes up any part of a limit.
 //   - Deadlines: a request that can be sent before its deadline is granted.
 //   - Refusals: after a 429, the requests of its bucket are held (are not sent) for RetryAfter. Requests of other
-//     buckets may be held, too. A 429 of ClassGlobal holds all requests of the credential except those with
+//     buckets may also be held. A 429 of ClassGlobal holds all requests of the credential except those with
 //     Route.GlobalExempt. A 429 of ClassEdge holds all requests to the server, even if RetryAfter is missing. After the
 //     hold, the requests are sent. A shorter hold never replaces a longer one.
 //   - Discovery: on an unknown route, one request is sent first. The other requests follow when it ends, whatever its

@@ -15,8 +15,8 @@ import (
 //
 // The caller waits for the headers of the response, then during each read of the response's body, and during Close of
 // that body. The time between two reads does not count. Whenever bytes of the request's body are read during a wait,
-// the timeout of the wait starts again. Because of that, the timeout does not appear as the Deadline of the attempt's
-// context, which is that of the request's context.
+// the timeout of the wait starts again. Therefore the timeout does not appear as the Deadline of the attempt's context.
+// This Deadline is the same as that of the request's context.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no timeout
@@ -123,7 +123,7 @@ func (p *progress) releaseLocked() *connection {
 }
 
 // use records which connection the attempt uses now. If the attempt used another connection before, it no longer uses
-// that: net/http takes a new connection only after it has found the earlier one to be broken.
+// the earlier connection, because net/http takes a new connection only after it has found the earlier one to be broken.
 func (p *progress) use(got httptrace.GotConnInfo) {
 	if got.Conn == nil || !reflect.ValueOf(got.Conn).Comparable() {
 		return
@@ -138,7 +138,7 @@ func (p *progress) use(got httptrace.GotConnInfo) {
 }
 
 // connections counts the attempts on each connection. Over HTTP/2 many attempts share a connection, which stays in use
-// after one of the attempts has timed out. If the connection is dead, each further attempt on it would time out, too.
+// after one of the attempts has timed out. If the connection is dead, each further attempt on it would also time out.
 type connections struct {
 	mu    sync.Mutex // guards all fields below
 	inUse map[net.Conn]*connection

@@ -158,7 +158,7 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 	})
 }
 
-// A retry must wait for its limits, too. This wait must end within the two minutes for retries. A wait that a 429 asks
+// A retry must also wait for its limits. This wait must end within the two minutes for retries. A wait that a 429 asks
 // for may be longer, except after the failure of a message with a nonce. The bounds that the caller sets apply to every
 // wait.
 func TestARetryWaitsForItsLimits(t *testing.T) {
@@ -239,7 +239,7 @@ func TestARetryWaitsForItsLimits(t *testing.T) {
 	})
 }
 
-// slow is a limiter that lets the second request wait for three minutes without predicting that wait.
+// slow is a limiter that lets the second request wait for three minutes but does not predict this wait.
 type slow struct{ turnstile }
 
 func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {

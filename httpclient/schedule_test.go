@@ -106,8 +106,8 @@ func (o *outcomes) complain(format string, arguments ...any) {
 // bodyPatience is how long the caller waits for the end of a body.
 const bodyPatience = 10 * time.Second
 
-// note records one outcome. If the outcome is a problem, such as an error instead of a required response, note records
-// that, too.
+// note records one outcome. If the outcome is a problem, such as an error instead of a required response, note also
+// records the problem.
 func (o *outcomes) note(r sent, response *http.Response, err error) {
 	took := time.Since(r.at)
 	if err == nil {
@@ -147,8 +147,8 @@ func (o *outcomes) note(r sent, response *http.Response, err error) {
 	}
 }
 
-// patience is how long a play may last in virtual time. If a request has not ended by then, it is assumed to wait for
-// ever.
+// patience is how long a play may last in virtual time. If a request has not ended after this time, it is assumed to
+// wait for ever.
 const patience = 2 * time.Hour
 
 // run runs the play in virtual time. It returns the first problem, or "" if there is none.
@@ -285,8 +285,8 @@ func (p play) send(transport *Transport, o *outcomes) {
 	all.Wait()
 }
 
-// storm sends all requests at once, and then cancels those that still wait. It does this several times. In the end it
-// sends a few more requests, which must get responses.
+// storm sends all requests at once, cancels those that still wait, and repeats this several times. In the end it sends
+// a few more requests, which must get responses.
 func (p play) storm(transport *Transport, o *outcomes, one func(context.Context, context.CancelFunc, int, bool)) {
 	chance := rand.New(rand.NewPCG(p.seed, 4))
 	for range 3 {

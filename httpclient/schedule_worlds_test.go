@@ -394,7 +394,7 @@ func (p play) promisesOrder() bool {
 
 // measured sets the behaviours that were measured on Discord, or found on a compatible server, in autumn 2026.
 func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
-	// If a bucket opens late by a period or more, it looks as if another client used it, too.
+	// If a bucket opens late by a period or more, it looks as if another client also used the bucket.
 	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
 	quota := p.quota
 	// The library does not avoid all refusals of a late sliding log yet. No such log has been measured on Discord.

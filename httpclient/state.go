@@ -37,11 +37,11 @@ func WithStateKey(secret []byte) Option {
 // invalid requests. It does not include which credentials were refused. RestoreState reads the state. Package statefile
 // keeps it in a file.
 //
-// Write the state after Close or Shutdown, because no requests are sent after that. Also write it at intervals before
-// Close, for two reasons: Close keeps the state of the manager only if the state was written or restored before, and a
-// process that ends without Close leaves only the state that was written last. That state does not include the requests
-// that were sent later. The state contains no credential and no token, only keyed hashes, see WithStateKey. The errors
-// are those of w, and buckets.ErrClosed.
+// Write the state after Close or Shutdown, when no more requests are sent. Also write it at intervals before Close, for
+// two reasons: Close keeps the state of the manager only if the state was written or restored before, and a process
+// that ends without Close leaves only the state that was written last, without the requests that were sent later. The
+// state contains no credential and no token, only keyed hashes, see WithStateKey. The errors are those of w, and
+// buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
 	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {

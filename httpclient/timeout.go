@@ -21,7 +21,7 @@ func (e *AttemptTimeoutError) Error() string {
 // Timeout returns true.
 func (e *AttemptTimeoutError) Timeout() bool { return true }
 
-// timeoutError returns the error of an attempt of this request that made no progress.
+// timeoutError returns the error for an attempt that made no progress.
 func (x *roundTrip) timeoutError() *AttemptTimeoutError {
 	return &AttemptTimeoutError{Route: x.route(), After: x.attempts.Timeout}
 }

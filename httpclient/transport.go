@@ -125,7 +125,7 @@ func (t *Transport) Close() error {
 // are still sent. If the context ends first, Shutdown closes the transport at once, as Close does, and returns the
 // context's error. Shutdown does not wait for the bodies of responses, which can still be read afterwards. Shutdown
 // neither rejects requests to hosts that are not limited nor waits for them. If http.Client follows a redirect
-// meanwhile, that is a new request, which is rejected.
+// meanwhile, the redirected request is a new request and is rejected.
 //
 // Before Shutdown closes the transport, it shuts down the transport's own manager, see
 // buckets.RESTBucketManager.Shutdown. It does not shut down a limiter of WithLimiter. Shutdown can be called more than

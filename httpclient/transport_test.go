@@ -84,8 +84,8 @@ func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T)
 	})
 }
 
-// A failed assertion in the base transport ends the goroutine in which it runs (runtime.Goexit). The goroutine that
-// called RoundTrip must then end, too, even if another goroutine called the base transport.
+// A failed assertion in the base transport ends the goroutine in which it runs (runtime.Goexit). In that case the
+// goroutine that called RoundTrip must also end, even if another goroutine called the base transport.
 func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t,

@@ -22,7 +22,8 @@ const farthest = 2 * LongestTrust
 
 // Append appends a compact form of the window to b and returns the result. DecodeWindow makes an equal window from it.
 // The encoded times are those of the clock with which the window is used; Shift converts a window to another clock. If
-// a time is more than two days before or after the end of all charges and holds, it is changed to that distance.
+// a time is more than two days before or after the end of all charges and holds, the time is changed so that the
+// distance is two days.
 func (w *Window) Append(b []byte) []byte {
 	e := newWriter(b, windowFormat, w.Reset())
 	w.visit(e)
@@ -162,7 +163,7 @@ func (d *reader) value() (x uint64) {
 	return x
 }
 
-// end returns the error of decoding. If the last group has a value that was not read, that is an error, too.
+// end returns the error of decoding. It is also an error if the last group has a value that was not read.
 func (d *reader) end() error {
 	d.require(d.group == 0, "it has too many values")
 	return d.err

@@ -19,9 +19,9 @@ type TooLongError struct {
 	// Global reports whether the wait is caused by the global limit of the authentication or IP address, and not by the
 	// bucket.
 	Global bool
-	// Wait is the predicted wait. Like Max, it counts from the moment at which the request was made. It includes the time
-	// that earlier requests in the queue need: the time until the next window, and a whole period for each full window of
-	// such requests. Wait is 0 if it cannot be predicted.
+	// Wait is the predicted wait. Like Max, the wait counts from the moment at which the request was made. The wait
+	// includes the time that earlier requests in the queue need: the time until the next window, and a whole period for
+	// each full window of such requests. Wait is 0 if it cannot be predicted.
 	Wait time.Duration
 	// Waited is the part of Wait that had passed when the request was rejected. It is 0 if the request was rejected at
 	// once. A new attempt would have to wait for the rest of Wait.
@@ -35,8 +35,8 @@ type TooLongError struct {
 	Limit int
 	// Period is the length of the window, 0 if it is not known.
 	Period time.Duration
-	// Declared is the name of the declared limit (see buckets.WithLimit) that causes the wait. Limit and Period then
-	// belong to it. If another limit causes the wait, Declared is empty.
+	// Declared is the name of the declared limit (see buckets.WithLimit) that causes the wait. In that case Limit and
+	// Period belong to this declared limit. If another limit causes the wait, Declared is empty.
 	Declared string
 	// Bucket is the bucket hash, as in X-RateLimit-Bucket. It is empty if it is not known or may contain a token.
 	Bucket string

@@ -17,9 +17,9 @@ type evidence struct {
 	next      nextEvidence
 }
 
-// kindOf maps a set of refuted kinds to the kind that is assumed. Usually this is the only kind that is not refuted.
-// But KindFixed is assumed even if KindNext is not refuted, because the responses of KindNext look like those of a
-// fixed window until a reset moves.
+// kindOf maps a set of refuted kinds to the kind that is assumed. Usually the assumed kind is the only one that is not
+// refuted. But KindFixed is assumed even if KindNext is not refuted, because the responses of KindNext look like those
+// of a fixed window until a reset moves.
 var kindOf = [everyKind + 1]Kind{
 	everyKind &^ fixed: KindFixed,
 	log | leaky:        KindFixed,
@@ -84,9 +84,9 @@ func (w *Window) judge(s *sample) verdict {
 	return v
 }
 
-// contradict makes all kinds possible again after a response that contradicts the evidence. If it is the last of
-// enoughLeftOut such responses within a short time, the bucket now works in another way, and the response is the first
-// evidence of that way.
+// contradict makes all kinds possible again after a response that contradicts the evidence. If the response is the last
+// of enoughLeftOut such responses within a short time, the bucket now works in another way, and this response is the
+// first evidence of the new way.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
 	if s.received >= rare.leftOutUntil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// When a fixed window closes, it forgets all requests that it has counted, and every response says when the window
-// closes. So the ends of two windows are at least a period apart. Within one window, requests that are counted later
-// get a shorter reset-after.
+// When a fixed window closes, it forgets all requests that it has counted, and the next window begins only after that.
+// So the ends of two windows are at least a period apart. Every response says when its window closes. Within one
+// window, requests that are counted later get a shorter reset-after.
 
 // fixedEvidence describes the latest window that responses have named.
 type fixedEvidence struct {
@@ -99,15 +99,15 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 
 // isOutdated reports whether a response describes a window that should be over: the response counts requests, but names
 // a reset-after of 0. Some compatible servers send such a response to the first request of a window, and others when a
-// window closes late. Neither its count nor its reset can be used. A bucket with a limit of one may really have such a
-// short reset-after.
+// window closes late. Neither the count nor the reset of such a response can be used. A bucket with a limit of one may
+// really have such a short reset-after.
 func (w *Window) isOutdated(r *Response) bool {
 	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
 		(r.Remaining == 0 && (r.Limit > 1 || w.longest > 0) || w.longest > 0 && r.Limit-r.Remaining > 1)
 }
 
 // noteOutdated records an outdated response. If the bucket cannot be full, only a fixed window can have given such a
-// response. If it may be full, it may also be a log whose next place becomes free at once.
+// response. If the bucket may be full, it may also be a log whose next place becomes free at once.
 func (w *Window) noteOutdated(r *Response) {
 	if r.Remaining == 0 && w.evidence.refuted&fixed == 0 && w.limit > 1 && int(w.ledger.total+w.inflight)+1 < r.Limit {
 		w.evidence.refuted |= everyKind &^ fixed
@@ -115,8 +115,8 @@ func (w *Window) noteOutdated(r *Response) {
 }
 
 // settle sets the reset of requests that were counted, but whose responses named no reset. closes is when a window
-// closes. Requests that were answered before that time were counted in this window or an earlier one, so they expire
-// then. Requests that expire earlier anyway are not changed.
+// closes. Requests that were answered before closes were counted in this window or an earlier one, so they expire at
+// closes. Requests that expire earlier anyway are not changed.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {

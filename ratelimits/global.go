@@ -10,8 +10,8 @@ const (
 	GlobalPatience = 2 * time.Second
 )
 
-// Global is the limit for all requests of one authentication together. It allows at most limit requests in every
-// interval of a second, because no header says when the server's seconds begin.
+// Global is the limit for all requests of one authentication together. It allows at most limit requests in any interval
+// of one second, wherever the interval begins, because no header says when the server's seconds begin.
 //
 // A request takes a slot when it is sent. The slot becomes free when the server will certainly process the next request
 // at least a second after this one. A slot is
@@ -21,7 +21,7 @@ const (
 //	free      after that
 //
 // A request that was answered at r was processed at r or earlier, so its slot is certainly free at r + 1 s. The
-// response to the old request and the new request itself take time to travel, too. So when enough round trips have been
+// response to the old request takes time to travel, and so does the new request. So when enough round trips have been
 // measured, the slot becomes free three quarters of the smallest one earlier. It is not the whole, because the smallest
 // latencies of both directions seldom occur together.
 //
@@ -88,8 +88,8 @@ func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	return g.take(now), 0
 }
 
-// Force takes a slot even if the limit is used up or there is a hold. Use it for a request that is sent in any case and
-// that the server counts, so that other requests leave room for it.
+// Force takes a slot even if the limit is used up or there is a hold. Use Force for a request that is sent in any case
+// and that the server counts, so that other requests leave room for this one.
 func (g *Global) Force(now time.Duration) Slot {
 	g.expire(now)
 	return g.take(now)
@@ -132,8 +132,8 @@ func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 // used returns how many slots are not free.
 func (g *Global) used() int { return g.waiting + g.cooling.len() }
 
-// nth returns when n+1 of the used slots have become free, 0 if n is negative. Both rings have their slots in the order
-// in which the slots become free.
+// nth returns the time at which n+1 of the used slots will be free, 0 if n is negative. Both rings have their slots in
+// the order in which the slots become free.
 func (g *Global) nth(n int) (back time.Duration) {
 	sent, cooling := g.sent.first, g.cooling.first
 	for ; n >= 0; n-- { // for Wait, more than one round is necessary only after Force or a lower limit
@@ -151,12 +151,12 @@ func (g *Global) nth(n int) (back time.Duration) {
 	return back
 }
 
-// cooled returns when a cooling slot becomes free.
+// cooled returns the time at which a cooling slot becomes free.
 func (g *Global) cooled(number uint64) time.Duration {
 	return g.late.opens(g.announced(number))
 }
 
-// announced returns when a cooling slot becomes free if the server's seconds begin on time.
+// announced returns the time at which a cooling slot becomes free, provided that the server's seconds begin on time.
 func (g *Global) announced(number uint64) time.Duration {
 	return *g.cooling.at(number) + globalPeriod - g.credit()
 }
@@ -246,7 +246,7 @@ func (g *Global) HoldWait(now time.Duration) time.Duration { return g.hold.Wait(
 // LiftHold ends the hold.
 func (g *Global) LiftHold() { g.hold = Throttle{} }
 
-// Idle reports whether all slots are free and there is no hold. Then a new Global can replace this one.
+// Idle reports whether all slots are free and there is no hold. If so, a new Global can replace this one.
 func (g *Global) Idle(now time.Duration) bool {
 	g.expire(now)
 	return g.used() == 0 && g.hold.Wait(now) == 0

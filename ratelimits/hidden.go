@@ -11,7 +11,7 @@ type hiddenLimit struct {
 	vain   uint8         // number of refused tries, at most maxVain
 	span   time.Duration // how long the limit counts an accepted request
 	passed ledger        // recently accepted requests; here the received of a charge is when the request was sent
-	tryAt  time.Duration // from when on a request may try whether the limit accepts more
+	tryAt  time.Duration // time from which a request may try whether the limit accepts more
 	met    time.Duration // when the latest 429 came
 	until  time.Duration // when the limit is forgotten
 }
@@ -62,7 +62,7 @@ func (h *hiddenLimit) count(now time.Duration) int32 {
 	return h.passed.total
 }
 
-// next returns when one more request may be sent. The results mean the same as those of Window.Next.
+// next returns the time at which one more request may be sent. The results mean the same as those of Window.Next.
 func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if h.room == 0 || now >= h.until {
 		return now, true

@@ -10,17 +10,17 @@ const defaultWait = time.Second
 type rare struct {
 	hold         Throttle
 	holdClass    Class         // class of the 429 that caused the hold
-	full         time.Duration // until when the bucket is full, according to its latest 429
+	full         time.Duration // time until which the bucket is full, according to its latest 429
 	refusals     Refusals
 	suspected    time.Duration // when evidence.suspected ends
 	leftOutUntil time.Duration // when evidence.leftOut is dropped
 	raised       int32         // a higher limit that the latest response has named; it applies one period after raisedAt
-	raisedTwice  bool          // the response before the latest one has named raised, too
+	raisedTwice  bool          // the response before the latest one has also named raised
 	loweredAt    time.Duration // when a lower limit was named; responses to requests sent earlier name the old limit
 	raisedAt     time.Duration
 	hidden       hiddenLimit
 	late         lateness
-	openBy       time.Duration // until when requests wait for the outcome of a request that tries an opening
+	openBy       time.Duration // time until which requests wait for the outcome of a request that tries an opening
 	unawaited    int32         // number of requests in flight for which StopWaiting was called
 	rounding     time.Duration // by how much a reset-after, and so the period, may be too long
 }
@@ -44,8 +44,8 @@ func (w *Window) writeRare() *rare {
 	return w.rare
 }
 
-// next returns when a request may be sent according to the hold and the hidden limit. The results mean the same as
-// those of Window.Next.
+// next returns the time at which a request may be sent according to the hold and the hidden limit. The results mean the
+// same as those of Window.Next.
 func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if r.hold.Wait(now) > 0 {
 		return r.hold.Until(), true
@@ -108,9 +108,9 @@ func (w *Window) again(now time.Duration) time.Duration {
 	return rare.refusals.Again(now, rare.hold.Wait(now) > 0)
 }
 
-// AskedWait returns how long a 429 asks to wait. This is RetryAfter. If there is none, it is ResetAfter for a 429 of
-// the bucket or its resource, and otherwise one second. The result is positive, so that retries never loop without a
-// wait, and at most LongestTrust.
+// AskedWait returns how long a 429 asks to wait. This is RetryAfter. Without a RetryAfter, the wait is ResetAfter for a
+// 429 of the bucket or its resource, and one second for any other 429. The result is positive, so that retries never
+// loop without a wait, and at most LongestTrust.
 func (r *Response) AskedWait() time.Duration {
 	clipped := r.Clip()
 	switch {
@@ -127,7 +127,7 @@ func (r *Response) AskedWait() time.Duration {
 // LongestTrust.
 func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
 
-// HoldRefused is like Hold, but it is for a 429 of another limit which has no hold of its own. Several such 429s in a
+// HoldRefused is like Hold, but for a 429 of another limit if that limit has no hold of its own. Several such 429s in a
 // row make the hold longer.
 func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
 

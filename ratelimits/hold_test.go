@@ -226,8 +226,8 @@ func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
 	b.burst(3*second, 4)
 }
 
-// A permit was taken before the 429, and is given back after LiftHold. Its place must then be free: it must not count
-// as used by another client.
+// A permit was taken before the 429, and is given back after LiftHold. The permit's place must then be free, and must
+// not count as used by another client.
 func TestAPermitThatIsReturnedAfterLiftHoldIsFree(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, 10*second)
@@ -276,8 +276,8 @@ func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
 	assert.Zero(t, r.Again(3*time.Hour, false))
 }
 
-// Another client uses up the limit in one half of every second. The waits, which have grown, must not stay in step with
-// that client.
+// Another client uses up the limit in one half of every second. The client's waits, which have grown, must not stay in
+// step with the other client.
 func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals

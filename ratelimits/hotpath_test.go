@@ -140,7 +140,7 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 				one()
 			}
 		}
-		// AllocsPerRun calls many once before it counts, so the lists have grown by then. It rounds the average down, so one
+		// AllocsPerRun calls many once before it counts, so the lists have already grown. It rounds the average down, so one
 		// allocation by the runtime in five runs makes no difference.
 		require.Zero(t, testing.AllocsPerRun(5, many), c.name)
 		require.Equal(t, c.kind, b.Kind())

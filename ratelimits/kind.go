@@ -60,7 +60,7 @@ type sample struct {
 	rounding       time.Duration // by how much after may be too long: the largest such value of the responses so far
 	spent          int32         // limit minus remaining; at least 1, because the answered request is included
 	sent, received time.Duration // the server processed the request between these two
-	reset          interval      // contains the instant at which, by this response, the bucket resets
+	reset          interval      // contains the time at which the bucket resets, according to this response
 }
 
 // read fills the sample from a response. (Here and in observe, each field is set separately, because it is slow to copy

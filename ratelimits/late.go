@@ -17,8 +17,8 @@ const (
 	// punctualTries is how many tries in a row must be accepted before the bucket counts as punctual. With fewer tries, a
 	// bucket whose lateness varies would often count as punctual too early.
 	punctualTries = 3
-	// variation is used if a bucket opens even later than the lateness that was measured. Then its lateness varies, so
-	// 1/variation of the new measurement is added as a reserve.
+	// variation is used if a bucket opens even later than the measured lateness predicts. In that case the lateness
+	// varies, so 1/variation of the new measurement is added as a reserve.
 	variation = 16
 	// enoughTrips is how many round trips must be measured before the shortest of them is used.
 	enoughTrips = 16
@@ -45,7 +45,7 @@ type lateness struct {
 	shown    measurement   // the largest measurement
 	trip     time.Duration // shortest round trip since lateness was shown
 	trips    uint8         // number of round trips since then, at most enoughTrips
-	tryAt    time.Duration // from when on a request may try the announced reset again; meaningless if by is 0
+	tryAt    time.Duration // time from which a request may try the announced reset again; meaningless if by is 0
 	shownAt  time.Duration // when the latest 429 came that showed lateness
 	sureAt   time.Duration // until then, the lateness counts as a possible error
 	vain     uint8         // number of refused tries since by last grew, at most maxVain
@@ -85,7 +85,8 @@ func (l *lateness) announced(now time.Duration) time.Duration {
 	return now - l.by
 }
 
-// opens returns when charges with the announced reset at expire. It is the inverse of the method announced.
+// opens returns the time at which charges with the announced reset at expire. It is the inverse of the method
+// announced.
 func (l *lateness) opens(at time.Duration) time.Duration { return min(at+l.by, max(at, l.tryAt)) }
 
 // wait postpones the next try of the announced reset, and restarts the count of accepted tries.
@@ -214,8 +215,8 @@ func (w *Window) reliesOn(now time.Duration) time.Duration {
 	return w.opened
 }
 
-// tests reports whether the next request must be sent alone to try the opening on which it relies. This is so if no
-// request has tried this opening yet, and the bucket may open later than expected.
+// tests reports whether the next request must be sent alone to try the opening on which it relies. This is so if the
+// bucket may open later than expected, and no request has tried this opening yet.
 func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
@@ -228,8 +229,8 @@ func (w *Window) tests(now time.Duration) bool {
 	return !known || by > 0
 }
 
-// surelyOpen returns when the bucket is certainly open, even if it opens late. Other requests wait only until then for
-// one that tries the opening, because it may be a large upload.
+// surelyOpen returns the time at which the bucket is certainly open, even if it opens late. If a request tries the
+// opening, other requests wait only until that time, because the request may be a large upload.
 func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
 // accept records that the bucket accepted a request, which shows that it was open.
@@ -254,7 +255,7 @@ func (w *Window) accept(now time.Duration, p Permit) {
 // refusedLate derives from a 429 how late the bucket opens. ok reports whether lateness is the only explanation of the
 // 429. This is so if two conditions hold: the request relied on a place that was announced to be free, and a place
 // taken by another client would become free later than the 429 says. Requests that were in flight when such a 429 came
-// may get 429s, too. These show the same lateness.
+// may also get 429s. These 429s show the same lateness.
 func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
@@ -340,8 +341,8 @@ func (g *Global) reopen(opened time.Duration) {
 	g.opened, g.returned = opened, min(g.returned+1, g.limit)
 }
 
-// reliesOn returns when the slot for the next request became free, if the server's seconds begin on time. It returns 0
-// if the slot has been free for so long that the lateness of a second does not matter.
+// reliesOn returns the time at which the slot for the next request became free, if the server's seconds begin on time.
+// It returns 0 if the slot has been free for so long that the lateness of a second does not matter.
 func (g *Global) reliesOn(now time.Duration) time.Duration {
 	g.expire(now)
 	if g.returned == 0 || g.returned+g.used() < g.limit || now >= g.opened+g.late.by+mostLateSecond {

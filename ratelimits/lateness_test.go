@@ -228,7 +228,7 @@ func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	})
 }
 
-// A request is in flight when a 429 shows lateness, and much later it is refused, too. Its 429 must not increase the
+// A request is in flight when a 429 shows lateness, and is itself refused much later. Its 429 must not increase the
 // lateness.
 func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
 	t.Parallel()
@@ -441,8 +441,8 @@ func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
 	}
 }
 
-// A window that opens late refuses a request, because another request has taken the place: it was not sent earlier, but
-// arrived earlier. The response to this other request names a reset that has passed.
+// A window that opens late refuses a request, because another request has taken the place. The other request was not
+// sent earlier, but arrived earlier. The response to the other request names a reset that has passed.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "later than announced": second + 25*ms} {

@@ -10,8 +10,8 @@ import "time"
 // known.
 type leakyEvidence struct{ slot interval }
 
-// refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that is one too high
-// (measured in 2026).
+// refutes reports whether no leaky bucket can have given a response. A Remaining that is one too high does not refute a
+// leaky bucket (measured in 2026).
 func (e *leakyEvidence) refutes(s *sample, latest interval) bool {
 	slot := interval{
 		(s.after - s.rounding - tick) / time.Duration(s.spent+1),
@@ -26,7 +26,8 @@ func (e *leakyEvidence) refutes(s *sample, latest interval) bool {
 }
 
 // fills returns the latest time at which the place of a request is free again if no response has counted that request.
-// This is a number of slots after last, or after now if last has passed, but not after a full bucket would be empty.
+// This time is a number of slots after last, or after now if last has passed. It is no later than the time at which a
+// full bucket would be empty.
 func (e *leakyEvidence) fills(now, last time.Duration, slots, limit int32) time.Duration {
 	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high), now+LongestTrust)
 }

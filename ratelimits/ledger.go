@@ -10,12 +10,12 @@ import (
 // charge stands for one or more answered requests. The server may count them until their reset has certainly passed.
 type charge struct {
 	received time.Duration // when the last one of the requests was answered
-	reset    interval      // contains the instant at which, by their responses, the bucket resets
+	reset    interval      // contains the time at which the bucket resets, according to the responses
 	n        int32         // number of requests
 	sure     int32         // number of requests that the server has certainly counted
 	counted  int32         // the largest number of counted requests that their responses have named
 	others   bool          // other clients sent some of them
-	answer   answer        // what their responses say about when they expire
+	answer   answer        // what the responses say about the end of the charge
 	trip     uint16        // the first one of the requests was sent at most this many milliseconds before received
 }
 
@@ -30,7 +30,7 @@ const (
 
 // ledger lists the charges in the order in which they expire. Requests in flight are not in it.
 type ledger struct {
-	first  [1]charge // the only charge, enough for most buckets; n is 0 if there is none; not used if many is set
+	first  [1]charge // the only charge, enough for most buckets; n is 0 if nothing is charged; not used if many is set
 	many   *manyCharges
 	total  int32 // number of charged requests
 	unsure int32 // number of charged requests that the server has perhaps not counted
@@ -75,7 +75,7 @@ func (l *ledger) count(c *charge, sign int32) {
 	l.unsure += sign * (c.n - c.sure)
 }
 
-// next returns when the first charge expires. There must be at least one charge.
+// next returns the time at which the first charge expires. There must be at least one charge.
 func (l *ledger) next() time.Duration {
 	if l.many != nil {
 		return l.many.all[l.many.gone].reset.high
@@ -83,7 +83,7 @@ func (l *ledger) next() time.Duration {
 	return l.first[0].reset.high
 }
 
-// last returns when the last charge expires, 0 if there is none.
+// last returns the time at which the last charge expires, 0 if there is no charge.
 func (l *ledger) last() time.Duration {
 	if list := l.list(); len(list) > 0 {
 		return list[len(list)-1].reset.high
@@ -91,7 +91,7 @@ func (l *ledger) last() time.Duration {
 	return 0
 }
 
-// nth returns when n of the charged requests have expired. n must not exceed total.
+// nth returns the time at which n of the charged requests have expired. n must not exceed total.
 func (l *ledger) nth(n int32) time.Duration {
 	list, i := l.list(), 0
 	for ; n > list[i].n; i++ {
@@ -100,9 +100,9 @@ func (l *ledger) nth(n int32) time.Duration {
 	return list[i].reset.high
 }
 
-// expire removes the charges that have expired. They stand for n requests, of which the server has certainly counted
-// the number sure. last is the reset of the charge that expired last. worst is the answer that shows least about the
-// expiry.
+// expire removes the charges that have expired. These charges stand for n requests. The server has certainly counted a
+// number of them (sure). last is the reset of the charge that expired last. worst is the answer that shows least about
+// the expiry.
 func (l *ledger) expire(now time.Duration) (n, sure int32, last interval, worst answer) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
@@ -153,9 +153,9 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns a charge next to position i whose expiry differs from that of c by at most the duration about. It
-// returns nil if there is no such charge. It prefers the charge that expires after c, because a join with the one
-// before c delays that one's expiry.
+// beside returns a charge next to position i whose expiry differs from that of c by at most the duration about. If
+// there is no such charge, it returns nil. It prefers the charge that expires after c: a join with the charge that
+// expires before c would delay the expiry of that charge.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) && list[i].reset.high-c.reset.high <= about {
 		return &list[i]
@@ -192,9 +192,9 @@ func (l *ledger) unknownReset() bool {
 }
 
 // dropUnsure removes unsure requests (those that the server has perhaps not counted) if there are too many. The
-// argument most is the largest number of requests that the server counts. It includes the certainly counted requests
-// that have not expired, so there can be only as many unsure requests as the rest. dropUnsure removes those that expire
-// first, and keeps the largest count that their responses have named.
+// argument most is the largest number of requests that the server counts. That number includes the certainly counted
+// requests that have not expired, and only the rest of it can be unsure requests. dropUnsure removes those unsure
+// requests that expire first, and keeps the largest count that their responses have named.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {

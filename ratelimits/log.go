@@ -6,7 +6,7 @@ import (
 )
 
 // A sliding log counts each request for a period. If reset-after is the time until the log forgets the latest request,
-// it is always the whole period, because the latest request is the one that the response answers.
+// reset-after is always the whole period, because the latest request is the answered one.
 
 // refutesLog reports whether a response names another period than earlier responses.
 func refutesLog(s *sample, longest time.Duration) bool {

@@ -121,8 +121,8 @@ func (f *fleet) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// land ends a permit. It calls report with the time of the answer: the sender's clock has measured this time, and it is
-// converted to the holder's clock.
+// land ends a permit. It calls report with the time of the answer. The sender's clock has measured this time, and land
+// converts it to the holder's clock.
 func (f *fleet) land(received time.Duration, p Permit, report func(w *Window, received time.Duration, p Permit)) {
 	h := f.held[p]
 	f.use(func(w *Window, now time.Duration) {

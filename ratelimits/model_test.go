@@ -106,11 +106,11 @@ func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 }
 
 // Buckets open later than announced. A 429 that shows more lateness than the client knew is excused. Other 429s could
-// have been avoided, and only few of them are allowed. A fixed window causes one in 100,000 schedules, if the network
-// is slower than the period, so that no answer shows which window it describes. If places become free one at a time, a
-// 429 does not say for which of several late places the client must wait, so it may show too little lateness. Therefore
-// a log causes such a 429 in one of 2,000 schedules (more than three in one of 100,000), and a leaky bucket in one of
-// 18,000.
+// have been avoided, and only few of them are allowed. A fixed window causes such a 429 in one of 100,000 schedules, if
+// the network is slower than the period, so that no answer shows which window the answer describes. If places become
+// free one at a time, a 429 does not say for which of several late places the client must wait, so the 429 may show too
+// little lateness. Therefore a log causes such a 429 in one of 2,000 schedules (more than three in one of 100,000), and
+// a leaky bucket in one of 18,000.
 func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {

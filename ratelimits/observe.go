@@ -77,7 +77,7 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 		w.longest = s.after
 		w.ledger.makeUnsure(s.sent, s.reset.high)
 	}
-	longer := v != contradicted && s.after > w.longest // if so, charges without a known reset last longer, too
+	longer := v != contradicted && s.after > w.longest // if so, charges without a known reset also last longer
 	if longer {
 		w.longest = s.after
 	}
@@ -152,8 +152,8 @@ func (w *Window) dropOthers() {
 }
 
 // resize records a new limit. A lower limit applies at once. A higher limit applies only if two responses in a row have
-// named it, and one period later; it at most doubles the limit. Without this care, a mistake of the server would cost a
-// 429 for each request above the real limit.
+// named it, and only one period later. It at most doubles the old limit. Without this care, a mistake of the server
+// would cost a 429 for each request above the real limit.
 func (w *Window) resize(now, sent time.Duration, limit int32) {
 	rare := w.writeRare()
 	switch {

@@ -22,9 +22,9 @@ func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 // mostAhead is the upper bound of the number of requests ahead, so that predictions do not overflow.
 const mostAhead = 1_000_000_000
 
-// predict returns when a new request can be sent according to the ledger, if a number of other requests (ahead) are
-// sent before it. Before that, n requests have to expire. If fewer than n are charged now, the others are requests that
-// have not been sent yet. Each window that those fill takes another period.
+// predict returns the time at which a new request can be sent according to the ledger, if a number of other requests
+// (ahead) are sent first. Until that time n requests have to expire. If fewer than n are charged now, the others are
+// requests that have not been sent yet. Each window that these unsent requests fill takes another period.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
 	// Requests in flight are counted only up to the limit. If there are more, some of them may belong to another bucket.
@@ -74,7 +74,8 @@ func (w *Window) Unlimited() bool { return w.origin == unlimited }
 // Probing reports whether one request has to succeed before other requests are sent, for example after a hold.
 func (w *Window) Probing() bool { return w.probing != notProbing }
 
-// Period returns the length of the window as far as responses have shown it. It returns 0 if they have not.
+// Period returns the length of the window as far as responses have shown it. If they have not shown it, Period returns
+// 0.
 func (w *Window) Period() time.Duration { return w.longest }
 
 // Kind returns the way in which the bucket refills.
@@ -109,7 +110,7 @@ func (w *Window) HoldClass(now time.Duration) Class {
 }
 
 // AwaitsProbe reports whether the next request waits for the outcome of a single request that was sent before all
-// others. This happens after a hold, or if that request tries whether a hidden limit accepts more.
+// others. This happens after a hold. It also happens if the single request tries whether a hidden limit accepts more.
 func (w *Window) AwaitsProbe(now time.Duration) bool {
 	if _, ok := w.Next(now); ok {
 		return false

@@ -110,7 +110,7 @@ func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	refusal.Limited, refusal.Limit, refusal.Remaining, refusal.ResetAfter = true, 2, 1, 4*second
 	b.exchange(0, refusal)
 	b.Lost(second+rounding, b.send(second+rounding))
-	b.closedUntil(second+rounding, 4*second+rounding) // the refused request is charged, too
+	b.closedUntil(second+rounding, 4*second+rounding) // the refused request is also charged
 }
 
 // If the ledger has very many charges, it joins some of them. If one of the joined requests was lost, the next request

@@ -164,8 +164,8 @@ func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
 	return r
 }
 
-// opens returns when the next request may be sent. It advances to the times that Next names, because the window may
-// have to wait after a hold.
+// opens returns the time at which the next request may be sent. It advances to the times that Next names, because the
+// window may have to wait after a hold.
 func (b *bucket) opens(now time.Duration) time.Duration {
 	b.t.Helper()
 	for range 10 {

@@ -24,7 +24,8 @@ const LongestTrust = 24 * time.Hour
 //	declared  Declare has set the limit, not the server: responses only say when a request ended
 //	held      nothing is sent until a given time, after a 429 or by Hold
 //	probing   after a hold, an unknown outcome, a recalled limit, or at an opening that may be late: one
-//	          request is sent first; the others wait until it has succeeded, but at an opening only for a short time
+//	          request is sent first; the others wait until it has succeeded. At an opening that may be late, they
+//	          wait only for a short time
 //	late      a 429 has shown that the bucket opens later than its responses say
 //	hidden    a 429 has shown a limit that no header names. In the time for which that limit counts a request, only
 //	          as many requests are sent as it accepted before its latest 429; now and then one more is tried
@@ -60,8 +61,8 @@ type Window struct {
 
 	outcome time.Duration // when the latest outcome came
 	opened  time.Duration // the latest announced reset of a charge that has expired
-	// uncountedAt is when the latest uncounted request was answered. If the server has counted that request, it is
-	// included in the responses to all requests that were sent after uncountedAt.
+	// uncountedAt is when the latest uncounted request was answered. If the server has counted that request, the responses
+	// to all requests that were sent after uncountedAt include it.
 	uncountedAt time.Duration
 	ledger      ledger
 	evidence    evidence
@@ -85,7 +86,7 @@ const (
 	notProbing    probing = iota
 	probesOpening         // as probes, but only until the bucket is certainly open
 	probes                // one request is sent first
-	probesAlone           // as probes, and that request is sent only when nothing is charged
+	probesAlone           // as probes, but the first request is sent only when nothing is charged
 )
 
 // mostCounted is the upper bound of limits and counts, so that sums do not overflow. A limit of this size never makes a
@@ -125,9 +126,9 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	return p, true
 }
 
-// Next returns when to call Take again. If Take would succeed, that is now. Otherwise it is a time before which Take
-// fails, unless an outcome is reported earlier. If ok is false, no such time is known: the next permit depends on an
-// outcome.
+// Next returns the time at which to call Take again. If Take would succeed, that time is now. Otherwise Take fails
+// before that time, unless an outcome is reported earlier. If ok is false, no such time is known: the next permit
+// depends on an outcome.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
 	if w.rare != nil {
@@ -244,8 +245,8 @@ func (w *Window) Adopt(now, sent time.Duration) Permit {
 }
 
 // AdoptFrom is like Adopt, for a request that was sent with a permit of another window. Other requests of that window
-// may have been answered since this request was sent. They may belong to this bucket, too, and may have been processed
-// after this request.
+// may have been answered since this request was sent. These requests may also belong to this bucket, and may have been
+// processed after this request.
 func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit {
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered

@@ -59,7 +59,7 @@ func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
 			assert.Equal(t, second, b.Period())
 			assert.Equal(t, ratelimits.KindFixed, b.Kind())
 			assert.Equal(t, reset, b.Reset())
-			b.left(500*ms, 2) // this request is charged, too, because the server may have counted it
+			b.left(500*ms, 2) // this request is also charged, because the server may have counted it
 			b.left(firstEnd, 5)
 		})
 	}
@@ -206,9 +206,9 @@ func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	b.left(now+ms, 0)
 }
 
-// A slow response may count an unanswered own request whose charge has expired in the meantime. Then the window assumes
-// that another client has sent that request. A later response with a lower count must end this assumption, and not the
-// charge of a newer unanswered request.
+// A slow response may count an unanswered own request whose charge has expired in the meantime. In that case the window
+// assumes that another client has sent the request. A later response with a lower count must end this assumption, and
+// not the charge of a newer unanswered request.
 func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
 	t.Parallel()
 	b := log(t)

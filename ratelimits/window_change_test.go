@@ -79,8 +79,8 @@ func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	b.left(second+10*ms, 2)
 }
 
-// One answer says that the window is a day long. When the next two answers have contradicted it, it must no longer be
-// believed.
+// One answer says that the window is a day long. When the next two answers have contradicted this answer, the client
+// must no longer believe it.
 func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, second)

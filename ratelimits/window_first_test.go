@@ -163,7 +163,7 @@ func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.
 }
 
 // A request got an answer without limits, and then other requests were sent. If the server has counted the first
-// request, the responses to the others count it, too. This must also work if the first answer is reported only after
+// request, the responses to the others also count it. This must also work if the first answer is reported only after
 // the other requests were sent.
 func TestAnswerWithoutLimitsIsInTheCountOfWhatWasSentLater(t *testing.T) {
 	t.Parallel()

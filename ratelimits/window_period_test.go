@@ -11,9 +11,9 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The kind of a log that names its next place must stay known. It is not refuted if another client fills the log. Nor
-// is it refuted by a lost request: perhaps that request never reached the server, so that its place is not the next
-// one.
+// The kind of a log that names its next place must stay known. This kind is not refuted if another client fills the
+// log. It is not refuted by a lost request either: perhaps that request never reached the server, so that its place is
+// not the next one.
 func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(s *served){
@@ -84,9 +84,9 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	}
 }
 
-// After one 429 that another client has caused, the window mistakes the bucket's fixed window for a sliding log that
-// names its next place. No later response corrects this mistake. Even so, requests must be sent soon after each fixed
-// window has closed.
+// After one 429 that another client has caused, the limiter's Window takes the bucket for a sliding log that names its
+// next place, although the bucket is a fixed window. No later response corrects this mistake. Even so, requests must be
+// sent soon after each fixed window has closed.
 func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(5, 10*second)), steady(20*ms))
@@ -112,8 +112,8 @@ func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	assert.Less(t, waits, second)
 }
 
-// The ledger of a log with many places joins charges, which then all expire as late as the last one. A client that
-// sends at an even pace below the limit must not have to wait because of that.
+// The ledger of a log with many places joins charges. Joined charges all expire as late as the last of them. A client
+// that sends at an even pace below the limit must not have to wait because of this.
 func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	t.Parallel()
 	const limit, period = 1000, 10 * second

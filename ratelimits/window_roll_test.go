@@ -68,8 +68,8 @@ func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	b.left(60*ms, 3)
 }
 
-// Requests of several routes turn out to belong to one bucket. The first answer is that to a request which was adopted.
-// The requests that were answered before it count, too.
+// Requests of several routes turn out to belong to one bucket. The first answer is the answer to an adopted request.
+// The requests that were answered before this request also count.
 func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -131,7 +131,7 @@ func TestRequestOfAnUnknownWindowIsForgottenWhenItsOwnResetHasPassed(t *testing.
 	b.left(2050*ms+rounding, 5)
 }
 
-// A request may have been the last one of a window that has certainly closed. It must not extend that window.
+// A request may have been the last one of a window that has certainly closed. The request must not extend that window.
 func TestRequestOfAnUnknownWindowDoesNotBringBackWhatTheOneBeforeHadCounted(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)

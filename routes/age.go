@@ -47,8 +47,8 @@ func deleteLane(path string, now time.Time) Route {
 	}
 }
 
-// SnowflakeTime returns when Discord made an id. The upper 42 bits of an id are the milliseconds since the beginning of
-// 2015 (Discord's documentation). SnowflakeTime returns false for an id that is not a number.
+// SnowflakeTime returns the time at which Discord made an id. The upper 42 bits of an id are the milliseconds since the
+// beginning of 2015 (Discord's documentation). SnowflakeTime returns false for an id that is not a number.
 func SnowflakeTime(id string) (time.Time, bool) {
 	number, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {

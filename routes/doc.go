@@ -1,8 +1,8 @@
 // Package routes identifies the endpoints of Discord's REST API. It distinguishes them as Discord's rate limits do.
 //
 // Discord counts requests for each route (a method and a path template) and, within a route, for each value of the
-// major parameter: a channel, a guild or a webhook. A [Route] is a method with a template. A [CompiledRoute] has the
-// values of the parameters, too. Both are small and comparable, so they can be map keys.
+// major parameter: a channel, a guild or a webhook. A [Route] is a method with a template. A [CompiledRoute] also has
+// the values of the parameters. Both are small and comparable, so they can be map keys.
 //
 // Each path has exactly one Route. [Match] turns any URL or path into a CompiledRoute, and [Route.Compile] fills in a
 // template. Both return equal values for the same path, even if a parameter has a special value: GetUser compiled with

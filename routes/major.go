@@ -51,8 +51,8 @@ func isDigits(text string) bool {
 	return text != ""
 }
 
-// MajorKind is the kind of a route's major parameter. This is the part of the path that splits a limit: each value has
-// a counter of its own.
+// MajorKind is the kind of a route's major parameter. The major parameter is the part of the path that splits a limit:
+// each value has a counter of its own.
 //
 // Discord's documentation names four kinds: the channel, the guild, the webhook, and the webhook together with its
 // token. Only the beginning of the path decides, so /applications/{application_id}/guilds/{guild_id}/commands has no

@@ -6,7 +6,7 @@ import "time"
 //
 // The case of the method does not matter. path may be a URL or a path alone, with or without /api and a version, with
 // doubled and trailing slashes, percent-encoded or not. Query and fragment are ignored. A prefix before /api and a
-// version, such as the mount path of a proxy, is ignored, too, except if the whole path is known. HEAD and OPTIONS have
+// version, such as the mount path of a proxy, is also ignored, except if the whole path is known. HEAD and OPTIONS have
 // Routes of their own. Methods that this package does not know, such as QUERY, share one Route for each template, whose
 // Method is "{method}".
 //

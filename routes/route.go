@@ -155,8 +155,9 @@ func (r Route) Hash() uint64 {
 // documentation, it does not count an application's responses to interactions: the callback, the original response and
 // follow-ups.
 //
-// Webhook routes with a webhook's own token are not exempt. Such requests should have no Authorization header, and then
-// they count against the global limit of the IP address. With the header, they count against the limit of the bot.
+// Webhook routes with a webhook's own token are not exempt. Requests to these routes should have no Authorization
+// header. Without the header, they count against the global limit of the IP address. With the header, they count
+// against the limit of the bot.
 func (r Route) GlobalExempt() bool {
 	d := r.definition()
 	return d.flags&GlobalExempt != 0 || d.variant == variantInteraction

@@ -27,7 +27,7 @@ func TestPlainBytesAreWhatThePackageSays(t *testing.T) {
 	}
 }
 
-// If templates have the same beginning and then a parameter, that parameter must have the same name in all of them.
+// If templates have the same beginning and a parameter follows, that parameter must have the same name in all of them.
 // Otherwise Match would use one of the names at random.
 func TestParametersHaveOneNameInOnePlace(t *testing.T) {
 	t.Parallel()

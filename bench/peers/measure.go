@@ -23,7 +23,7 @@ type result struct {
 	Error string
 	// Took is the time until the last call succeeded. Ideal is the time of an ideal client.
 	Took, Ideal time.Duration
-	// Late is the longest time that a call took to return after its caller had given it up.
+	// Late is the longest time that a call took to return after its caller had given the call up.
 	Late time.Duration
 	// Refused counts all 429s. Avoidable counts those that a client could have avoided, because of what earlier responses
 	// said.
@@ -56,7 +56,7 @@ func (r *result) efficiency() float64 {
 }
 
 // realTime is the tolerance for runs in real time. A response may reach the library this much later than the simulated
-// latency says. Only after that time does the judge assume that the library has read the response.
+// latency says. The judge assumes that the library has read the response only after this time.
 const realTime = 20 * time.Millisecond
 
 // grace is how long calls may still take to return after the simulated Discord has closed.

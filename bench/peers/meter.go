@@ -10,8 +10,8 @@ import (
 )
 
 // meter measures requests on both sides of a client. The method watch records when a request is handed to the client.
-// The round tripper that the method below returns records when each attempt is sent and when it ends. A meter is safe
-// for concurrent use. The zero meter is ready for use.
+// The round tripper returned by the method below records when each attempt is sent and when the attempt ends. A meter
+// is safe for concurrent use. The zero meter is ready for use.
 type meter struct {
 	// mu guards queued.
 	mu     sync.Mutex

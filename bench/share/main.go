@@ -83,7 +83,7 @@ func (c *shareCommand) Run(p *command.Program) error {
 	return c.Show(p, &report.Report{About: []string{about}, Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 
-// run runs a scenario with processes of its own, and judges the calls to the server, too.
+// run runs a scenario with processes of its own, and also judges the calls to the server.
 func (c *shareCommand) run(ctx context.Context, s *load.Scenario) (*report.Report, error) {
 	var f *fleet
 	result, err := s.Run(ctx, load.Settings{Seed: c.Seed, RealTime: true,

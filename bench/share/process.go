@@ -25,7 +25,7 @@ import (
 
 // childVariable is the environment variable that makes this program a child: a proxy with a transport of its own. The
 // value is an assignment in JSON. A child writes its address to standard output, and forwards requests until its
-// standard input ends, so that no child outlives its parent. Then the child writes the number of its calls to the
+// standard input ends, so that no child outlives its parent. At its end the child writes how many calls it made to the
 // engine, the Redis or Valkey server.
 const childVariable = "RATELIGHT_BENCH_CHILD"
 

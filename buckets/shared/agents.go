@@ -114,7 +114,7 @@ func (s *session) aliveUntil() time.Duration {
 }
 
 // believedUntil returns aliveUntil, or 0 if other sessions may have counted this session as dead at some time after
-// from. In that case permits and loans that this session got at from may belong to another session.
+// from. In that case permits and loans which this session got at the time from may belong to another session.
 func (s *session) believedUntil(from time.Duration) time.Duration {
 	alive := s.aliveUntil()
 	s.agents.mu.Lock()
@@ -183,7 +183,7 @@ func (s *session) settle(begin string) {
 // the reply to a beat says which loans other sessions need. While requests are in flight, it sends a beat after a
 // second without a call, so that the session notices a loss early enough to report these requests. Otherwise it sends a
 // beat after two seconds without a call. Without a Subscriber, it also sends a beat every three seconds: if the server
-// has gone back to an older state, that state may contain loans of which this session does not know.
+// has gone back to an older state, the older state may contain loans which this session does not know.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans, pause := s.now(), false, 2*beatPeriod

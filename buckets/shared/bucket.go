@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// bucket is what a session knows of one bucket, and the news that it has for the server. It makes one call at a time,
-// which reports all news. News that arises during a call is reported by the next call.
+// bucket holds what a session knows of one bucket, and the news that the session has for the server. A bucket makes one
+// call at a time, and each call reports all news. News that arises during a call is reported by the next call.
 //
 //	shared  all processes decide together, by the state on the server. The manager's window only records
 //	lent    this process has a loan: it decides alone, by the manager's window, until the loan ends
@@ -350,8 +350,8 @@ func (b *bucket) Close() {
 	b.close(now)
 }
 
-// abandon does what Close does, when the session ends. It does not return a loan that has begun, because for that it
-// would have to use the manager's window. Such a loan ends with the session.
+// abandon does what Close does, when the session ends. It does not return a loan that has begun, because it would have
+// to use the manager's window for this. Such a loan ends with the session.
 func (b *bucket) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

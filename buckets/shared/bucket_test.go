@@ -425,8 +425,8 @@ func TestHoldAppliesToAllProcessesAndIsOnlyExtended(t *testing.T) {
 	})
 }
 
-// A request has a permit, but waits for the global limit. Then another process learns of a hold. The hold must apply to
-// that request, too.
+// A request has a permit and waits for the global limit. Meanwhile another process learns of a hold. The hold must also
+// apply to this request.
 func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()

@@ -85,8 +85,9 @@ func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	return r, nil
 }
 
-// tells reports whether a call shows that the server is available. A call with the key of WithAddress does not show it,
-// because that key is in another slot than all other keys, so perhaps on another node with another clock.
+// tells reports whether a call shows that the server is available. A call with the key of WithAddress does not show
+// this, because that key is in another slot than all other keys, and therefore perhaps on another node with another
+// clock.
 func (s *session) tells(call *Call) bool {
 	return strings.HasPrefix(call.Steps[0].Key, s.store.keys.prefix)
 }
@@ -104,7 +105,7 @@ func (s *session) came(r reply, tells bool) {
 	s.answered()
 }
 
-// returning is how long other sessions may take to notice the end of an outage and to report the buckets that they use.
+// returning is how long other sessions may take to notice the end of an outage and to report the buckets in use.
 func (s *session) returning() time.Duration { return beatPeriod + s.store.options.callTimeout }
 
 // spare prevents other sessions from counting as dead for a while, because after an outage or a loss every session

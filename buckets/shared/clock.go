@@ -32,7 +32,8 @@ func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 		c.low, c.high = before, after
 	}
 	apart := c.known && (low > after || high < before)
-	// If known is false, perhaps only our clock stood still. The server's clock went on, so if it is behind, it was set.
+	// If known is false, perhaps only our clock stood still. The server's clock went on meanwhile, so if the server's
+	// clock is behind, it was set.
 	stepped = c.known && low > after+stepSlack || c.at > 0 && high < before-stepSlack
 	if !c.known || apart {
 		c.low, c.high, c.set = low, high, end

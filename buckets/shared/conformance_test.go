@@ -79,7 +79,7 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		limitertest.Without(limitertest.Order),
 		// Managers do not share limits on fields or refusals by the edge. Requests are ordered only within each manager.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
-		// Managers report responses late, so it takes longer to learn that a bucket refills one request at a time.
+		// Managers report responses late, so it takes them longer to learn that a bucket refills one request at a time.
 		limitertest.Without(limitertest.SlowRefill),
 		// Managers learn from each other only with their next calls about buckets, holds, hashes and the queue.
 		limitertest.Without(limitertest.OneMind))

@@ -135,8 +135,8 @@ func TestLongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 	})
 }
 
-// The last call of a session must shorten the time for which this session counts as alive. It must not shorten that
-// time for another session, which has a loan.
+// The last call of a session must shorten the time for which this session counts as alive. The call must not shorten
+// that time for another session, which has a loan.
 func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
@@ -263,7 +263,7 @@ func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	})
 }
 
-// Process b asks whether process a is alive. The reply says that a is dead, but when it arrives, a has a new loan.
+// Process b asks whether process a is alive. The reply says that a is dead. When the reply arrives, a has a new loan.
 // Process b must not take the new loan.
 func TestNewLoanOfAProcessThatCountedAsDeadIsNotTaken(t *testing.T) {
 	for offset := time.Duration(0); offset < 1200*ms; offset += 50 * ms {

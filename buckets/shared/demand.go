@@ -33,7 +33,7 @@ func (d *demand) roll(now time.Duration) {
 }
 
 // need returns the demand in requests a second: the requests that left in the last second, and the requests that wait.
-// It assumes that the requests that left in the previous second were spread evenly.
+// For the requests that left in the previous second, it assumes an even spread over that second.
 func (d *demand) need(now time.Duration) int {
 	d.roll(now)
 	waiting := d.waiting

@@ -19,8 +19,9 @@ const (
 	hintSlack = time.Hour
 )
 
-// found is what the server stores about a route: the bucket hash, or the discovery that has the permission and the
-// sessions that wait for its result. A value without a hash expires sessionTime after that discovery last renewed it.
+// found is what the server stores about a route: either the bucket hash, or the discovery with the permission and the
+// sessions that wait for the result of this discovery. A value without a hash expires sessionTime after the discovery
+// last renewed it.
 type found struct {
 	Hash    string   `json:"hash,omitempty"`
 	Finder  string   `json:"finder,omitempty"` // "session:number" of the discovery that has the permission

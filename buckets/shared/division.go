@@ -13,8 +13,8 @@ import (
 // that has to change something replaces it. All times are by the server's clock.
 //
 // The sum of all parts and of all cooling amounts never exceeds the limit. A part grows only by an amount that is free.
-// When a part shrinks, or its user dies, the amount that was taken from the part first cools down. It is not free in
-// this time, because requests that were sent with it still count.
+// When a part shrinks, or its user dies, the amount that was taken from the part first cools down. The amount is not
+// free in this time, because requests that were sent with it still count.
 type division struct {
 	Era     int64             `json:"era"`
 	Born    time.Duration     `json:"born"`  // no earlier division was used after this time
@@ -185,8 +185,8 @@ func (d *division) plan(now time.Duration) (p plan) {
 	return p
 }
 
-// grow gives a user free amounts up to its fair part. Of the free amount that no user needs after that, grow adds a
-// quarter at most, because many users may start at the same time, with few requests each.
+// grow gives a user free amounts up to its fair part. If a free amount remains that no user needs, grow adds at most a
+// quarter of it, because many users may start at the same time, with few requests each.
 func (d *division) grow(u *share, now time.Duration) {
 	p := d.plan(now)
 	grant := min(u.short(), max(p.free, 0))

@@ -68,15 +68,15 @@
 // after its process has stopped waiting for the reply.
 //
 // A process detects in two ways that the server has lost state. Version numbers only grow, so an older version means a
-// loss. A process also knows how long the server should store the value that shows that the process is alive, and it
-// notices if that value was lost earlier. In addition, a process that knows the server's clock detects when the clock
-// was set. The first process that detects a loss or a set clock ends the era, which is a number on the server. From
-// then on calls of the earlier era have no effect, and each process learns of the new era with its next call. A state
-// of an earlier era, whether on the server or in a process, only says how long to wait: nothing is sent until its
-// window has ended, and nothing is sent in the first 1.2 s, in which all processes report their requests in flight.
-// Then one request is sent before all others. If the server has lost the state of only one bucket, the processes that
-// remember the state do the same for that bucket. A process remembers a state for nine minutes or until its window has
-// ended, whichever is later.
+// loss. One value on the server shows that a process is alive. The process knows how long the server should store this
+// value, and notices if the value was lost earlier. In addition, a process that knows the server's clock detects when
+// the clock was set. The first process that detects a loss or a set clock ends the era, which is a number on the
+// server. From then on calls of the earlier era have no effect, and each process learns of the new era with its next
+// call. A state of an earlier era, whether on the server or in a process, only says how long to wait: nothing is sent
+// until its window has ended, and nothing is sent in the first 1.2 s, in which all processes report their requests in
+// flight. Then one request is sent before all others. If the server has lost the state of only one bucket, the
+// processes that remember the state do the same for this bucket. A process remembers a state for nine minutes or until
+// the window of the state has ended, whichever is later.
 //
 // For a declared limit, processes do not wait until the window has ended, because its period may be a day. The requests
 // that any process remembers stay charged until their period ends by the clock of that process, and the other permits
@@ -98,7 +98,7 @@
 //	a call or its reply is lost       the call is repeated after WithCallTimeout at the latest
 //	the server is unavailable         see Outage
 //	the server has lost all its       the first process that calls and has seen a later state ends the era, as described
-//	state, or has an older one        above. Loans are returned, and their buckets pause, too. Processes that have not
+//	state, or has an older one        above. Loans are returned, and their buckets also pause. Processes that have not
 //	                                  called since the loss cannot notice it. This lasts for a second at most if any
 //	                                  process sends. In that second, such processes send one window's worth of requests
 //	                                  if the state is older, and one request if it is gone. Processes keep their parts of

@@ -7,10 +7,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// era is what a session knows of the server's era. Within one era the server loses nothing, and its clock is not set. A
-// session that notices a loss or a set clock ends the era with its next call. The era also ends if the server loses its
-// number. The other sessions learn of the new era with their next calls. Each state contains the number of its era. A
-// state of an earlier era may be outdated, and its times are by another clock, so its bucket is held; see restart.
+// era is what a session knows of the server's era. Within one era the server loses nothing, and the server's clock is
+// not set. A session that notices a loss or a set clock ends the era with its next call. The era also ends if the
+// server loses the era's number. The other sessions learn of the new era with their next calls. Each state contains the
+// number of its era. A state of an earlier era may be outdated, and the times in it are by another clock. Therefore the
+// bucket of such a state is held; see restart.
 type era struct {
 	number int64         // 0: not known
 	over   bool          // whether this session has noticed a reason to end the era
@@ -209,9 +210,9 @@ type recollection struct {
 	until  time.Duration // end of the window, by our clock
 }
 
-// restart moves the state into the given era. It holds the bucket until the old window ends, for a period at most, and
-// at least until all sessions have noticed the new era and reported their requests in flight. After that, one request
-// is sent before all others.
+// restart moves the state into the given era. It holds the bucket until the old window ends, at most for a period. The
+// hold lasts at least until all sessions have noticed the new era and reported their requests in flight. After that,
+// one request is sent before all others.
 func (s *state) restart(number int64, now time.Duration) {
 	if s.era == number {
 		return

@@ -19,7 +19,7 @@ const (
 	// settleTime is the time that sessions have to notice the end of an outage or a loss. Until then sessions may send
 	// requests without reporting them.
 	settleTime = 1200 * time.Millisecond
-	// mostTold bounds how many sessions receive a new state by message although it grants them no permit.
+	// mostTold bounds how many sessions receive a message with a new state that grants them no permit.
 	mostTold = 8
 	// keyTime is how long the server stores the state of a bucket that no session uses.
 	keyTime = 10 * time.Minute
@@ -276,8 +276,8 @@ func (b *bucket) enqueue(s *state) (news bool) {
 	return true
 }
 
-// report records an outcome in a window. It passes on when the response was received, because the response says nothing
-// about requests sent after that.
+// report records an outcome in a window. It also records the time at which the response was received, because the
+// response says nothing about requests that were sent later.
 func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.Permit, o *outcome) {
 	r := &o.response
 	switch {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// LoanUntil returns when a bucket's loan ends, 0 if there is no loan.
+// LoanUntil returns the time at which a bucket's loan ends, 0 if there is no loan.
 func LoanUntil(b Bucket) time.Duration {
 	at := b.(*bucket)
 	at.mu.Lock()

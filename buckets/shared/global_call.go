@@ -141,7 +141,7 @@ func (g *global) compose(era int64) *part {
 	return q
 }
 
-// mostHearers bounds how many sessions receive a division by message although they need not react to it.
+// mostHearers bounds how many sessions receive a message with a division to which they need not react.
 const mostHearers = 8
 
 // hearers returns the sessions to which the division is sent by message: all sessions if a hold was extended, sessions
@@ -286,8 +286,8 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	return g.rest(now)
 }
 
-// looked records which other users are dead. It does so only if the call showed the division that is known now: a dead
-// user that became alive again would have replaced that division.
+// looked records which other users are dead. It does this only if the call showed the division that is known now,
+// because a dead user that became alive again would have replaced that division.
 func (g *global) looked(q *part, r *reply, shown string) {
 	g.nextEnd = forever
 	if r.values[0].Replaced {
@@ -303,7 +303,7 @@ func (g *global) looked(q *part, r *reply, shown string) {
 }
 
 // learn records a division that another session has written. If the division shows that the server has lost state,
-// learn records the loss, too.
+// learn also records the loss.
 func (g *global) learn(value string, now time.Duration) error {
 	d, err := decodeDivision(value)
 	if err != nil {

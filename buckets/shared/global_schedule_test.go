@@ -100,8 +100,8 @@ func TestSchedulesWithALoss(t *testing.T) {
 		plays   int
 		steps   []step
 	}{
-		// A call is late. Before it arrives, the server loses its state, and the server's clock is set back, so by that clock
-		// the call is not late. The call claims a part that its process has returned since.
+		// A call is late. Before the call arrives, the server loses its state, and the server's clock is set back, so that
+		// the call is not late by this clock. The call claims a part that its process has returned meanwhile.
 		"late call": {0.02, 0x1a, 20, []step{ // whether the call is late depends on the order of goroutines
 			{"quiet", 0, 4, 2181}, {"join", 0, 1, 3}, {"need", 0, 76, 38}, {"need", 1, 3, 0}, {"join", 0, 1, 4000},
 			{"wait", 0, 1, 50}, {"flush", 0, 1, 14}, {"wait", 0, 1, 206}, {"clock", 0, 4, 286}, {"need", 0, 69, 3000},

@@ -23,8 +23,8 @@ type loan struct {
 	low, high time.Duration // bounds of the times in the lent state minus ours
 }
 
-// declaredLoanTime bounds a loan of a declared limit. If the server loses the key of the limit, it may lend the limit
-// to a second process, and no response would show that.
+// declaredLoanTime bounds a loan of a declared limit. If the server loses the key of the limit, the server may lend the
+// limit to a second process, and no response would show this.
 const declaredLoanTime = time.Minute
 
 // forever is the length of a loan without a known end.
@@ -67,7 +67,7 @@ func (b *bucket) accept(l *loan) {
 	b.activate()
 }
 
-// hand records in a loan the outcome of an earlier request that the server does not know yet.
+// hand records the outcome of an earlier request in a loan, if the server does not know that outcome yet.
 func (b *bucket) hand(l *loan, o *outcome) {
 	s := b.session
 	if l.state == nil {
@@ -129,8 +129,8 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	return *w
 }
 
-// loanUntil returns when the loan ends, 0 if there is no loan. Each successful call of the session may move the end.
-// b.mu must be held.
+// loanUntil returns the time at which the loan ends, 0 if there is no loan. Each successful call of the session may
+// move the end. b.mu must be held.
 func (b *bucket) loanUntil() time.Duration {
 	switch {
 	case b.loan == nil:
@@ -157,8 +157,8 @@ func (b *bucket) giveUp() {
 }
 
 // endLoan returns the loan, so from now on all processes decide together. The return is reported to the server with the
-// next tick, or almost at once if a process may be waiting for the bucket. In the second case the call is made a moment
-// later, so that the manager can report its waiting requests first. b.mu must be held.
+// next tick, or almost at once if a process may be waiting for the bucket. If a process may be waiting, the call is
+// made a moment later, so that the manager can report its waiting requests first. b.mu must be held.
 func (b *bucket) endLoan(now time.Duration) {
 	s, l := b.session, b.loan
 	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0
@@ -223,8 +223,8 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 
 // recall merges the window that a process knew into the state of a bucket, because the server has lost its state or has
 // an older one. It holds the bucket for rest. After that, one request is sent before all others. A declared limit is
-// held for settleTime at most, because its period may be a day. After that time all sessions have reported their
-// requests, which stay charged, and the other permits may be used.
+// held for settleTime at most, because its period may be a day. After settleTime all sessions have reported their
+// requests. These requests stay charged, and the other permits may be used.
 func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
 	if s.window.Declared() {
 		s.window.Remember(now, w, now+rest)

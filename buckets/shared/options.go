@@ -58,8 +58,8 @@ func WithOutage(policy Outage) Option {
 	}
 }
 
-// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer fails. If it
-// reaches the server after that time, it has no effect. The default is 500 ms.
+// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer fails. If such a
+// call reaches the server after this time, it has no effect. The default is 500 ms.
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) error {
 		if d < time.Millisecond {

@@ -10,7 +10,7 @@ type Outage uint8
 
 const (
 	// OutageWait sends nothing until the server can be reached again, so no limit is exceeded. Requests wait up to their
-	// max wait or deadline, and then fail with an error that is both an OutageError and a *ratelimits.TooLongError.
+	// max wait or deadline. After that they fail with an error that is both an OutageError and a *ratelimits.TooLongError.
 	OutageWait Outage = iota
 	// OutageFail rejects requests with an OutageError at once.
 	OutageFail

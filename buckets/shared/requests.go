@@ -188,9 +188,9 @@ func (b *bucket) inUse() bool {
 	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, numbered)
 }
 
-// untold reports whether calls have to be repeated. This is so if there is an outcome that the server does not know. It
-// is also so if the bucket is lent to another session and this session has requests or a hold to report: then calls are
-// repeated until the other session has returned the bucket, even if no request waits in this process.
+// untold reports whether calls have to be repeated. This is so if there is an outcome that the server does not know.
+// This is also so if the bucket is lent to another session and this session has requests or a hold to report. In that
+// case calls are repeated until the other session has returned the bucket, even if no request waits in this process.
 func (b *bucket) untold(now time.Duration) bool {
 	return len(b.ended) > 0 || b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
 }

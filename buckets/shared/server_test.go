@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redissim"
 )
 
-// server is an engine whose content and failures tests control.
+// server is an engine whose content and failures are controlled by tests.
 type server interface {
 	shared.Engine
 	shared.Subscriber

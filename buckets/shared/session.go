@@ -123,8 +123,8 @@ func (s *session) spawn(f func()) bool {
 }
 
 // awake checks whether the process was suspended, for example because its machine was: while the monotonic clock stood
-// still, the wall clock went on. awake returns the number of suspensions so far. A step of the wall clock counts as a
-// suspension, too. Permits and loans from before a suspension may belong to other sessions now.
+// still, the wall clock went on. awake returns the number of suspensions so far. A step of the wall clock also counts
+// as a suspension. Permits and loans from before a suspension may belong to other sessions now.
 func (s *session) awake() int {
 	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) removes the monotonic clock
 	s.mu.Lock()

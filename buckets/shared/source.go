@@ -25,7 +25,7 @@ type Source interface {
 // Session represents one manager's use of a Source.
 type Session interface {
 	// Credential returns a keyed hash of a secret, such as the value of an Authorization header. The hash is the same in
-	// all processes. It has 16 hexadecimal digits; for "" it is "".
+	// all processes. The hash has 16 hexadecimal digits; the hash of "" is "".
 	Credential(authorization string) string
 	// Bucket returns the bucket with that key. The bucket uses the window, see the type Bucket. changed is called when the
 	// bucket's state has changed. As long as nothing is known of the bucket, its state is that of a new window. If window
@@ -75,9 +75,10 @@ type ByRoute interface {
 }
 
 // Bucket gives out the permits of a bucket that processes share. Either the requests of all processes wait in one
-// queue, or only this process uses the bucket for a while. A Bucket uses a window of the manager, which shows what this
-// process knows of the bucket, and it may replace the window's content. It uses the window only while the manager calls
-// one of the methods below, one call at a time. Between the calls the manager may read and change the window.
+// queue, or only this process uses the bucket for a while. A Bucket uses one of the manager's windows. This window
+// shows what the process knows of the bucket, and the Bucket may replace the content of the window. A Bucket uses the
+// window only while the manager calls one of the methods below, one call at a time. Between the calls the manager may
+// read and change the window.
 type Bucket interface {
 	// Demand reports how many requests wait now. arrivals yields their arrival times, the earliest first. It may be used
 	// only until Demand returns, and need not be read to the end. The queue of all processes is ordered by these arrival
@@ -85,7 +86,7 @@ type Bucket interface {
 	// of changed, and after every change of the waiting requests.
 	Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration])
 	// Next returns the earliest time at which the first waiting request may be able to leave. It is now if that request
-	// can leave at once. Otherwise Take fails until then, and Next has to be called again at that time. If the time
+	// can leave at once. Otherwise Take fails until that time, and Next has to be called again at that time. If the time
 	// depends on an outcome or on another process, ok is false, and changed is called once the time is known.
 	Next(now time.Duration) (at time.Duration, ok bool)
 	// Take takes a permit for a request that is sent now. ok is false if there is no permit.

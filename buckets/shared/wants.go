@@ -125,7 +125,7 @@ func (s *session) wantLoans(value string, now time.Duration) {
 }
 
 // disown ends a loan of a bucket that this session no longer uses. The loan is on the server because the server has
-// gone back to a state in which this session had it.
+// gone back to a state in which this session had the loan.
 func (s *session) disown(name, lent string) {
 	key, era := s.store.keys.name("b", name), s.eraNumber()
 	r, err := s.exchange("swap", era, Step{Key: key})

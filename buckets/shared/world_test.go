@@ -490,7 +490,7 @@ func (w *world) usedUp(after time.Duration) (a, b *user) {
 	return a, b
 }
 
-// served reports whether the user has sent n requests, or the bucket is lent to its process.
+// served reports whether the user has sent n requests or the bucket is lent to the user's process.
 func (u *user) served(n int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

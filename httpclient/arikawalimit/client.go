@@ -13,7 +13,7 @@ import (
 //
 // Prepare replaces the HTTP driver and the hooks of the client. The hooks include arikawa's limiter, so add your own
 // hooks after Prepare. Prepare also sets Retries to 1, so that only the transport repeats requests. Clients made from
-// this client with WithContext, WithLocale and webhook.FromAPI are prepared, too. Clients made with webhook.New and
+// this client with WithContext, WithLocale and webhook.FromAPI are also prepared. Clients made with webhook.New and
 // webhook.NewCustom have limiters of their own.
 func Prepare(client *api.Client, transport http.RoundTripper) {
 	client.Client.Client = httpdriver.WrapClient(http.Client{Transport: transport})

@@ -109,7 +109,8 @@ func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 }
 
 // defaultDelay returns asynq's default delay, except for a task whose process has died. Such a task waits only a
-// second: it has already waited a minute, and Discord remembers its nonce only for a few minutes.
+// second, because it has already waited a minute, and Discord remembers the nonce of its message only for a few
+// minutes.
 func defaultDelay(n int, err error, task *asynq.Task) time.Duration {
 	if errors.Is(err, asynq.ErrLeaseExpired) {
 		return time.Second

@@ -11,9 +11,10 @@
 //	mux.Use(limiter.Middleware)
 //	mux.Handle("message", asynqlimit.JSON(send))
 //
-// A handler sends with any client whose transport is an *httpclient.Transport, such as a *rest.Client, and passes its
-// own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). Only the transport
-// acquires permits from the bucket manager, once for each request; the limiter acquires none.
+// A handler sends its requests with any client whose transport is an *httpclient.Transport, such as a *rest.Client. The
+// handler passes the context that it was called with. That context bounds the wait in the process ([jobs.WithMaxWait],
+// 5 s by default). Only the transport acquires permits from the bucket manager, once for each request; the limiter
+// acquires none.
 //
 // A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which does not count as a failure
 // (asynq.Config.IsFailure). The task waits in the retry queue until the request can be sent, and this uses up no

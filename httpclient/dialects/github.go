@@ -15,7 +15,7 @@ const secondaryWait = time.Minute
 // GitHub is the dialect of GitHub's REST API. X-RateLimit-Resource names the bucket. The time until the reset is
 // X-RateLimit-Reset minus Date. The clock of this computer is used only if a response has no valid Date.
 //
-// A 429 is a refusal, and so is a 403 in the cases below. There are three kinds of refusals:
+// A 429 is a refusal. In the cases below, a 403 is also a refusal. There are three kinds of refusals:
 //   - If the response has a Retry-After, it comes from a secondary limit. All requests of the credential wait for that
 //     time.
 //   - Otherwise, if X-RateLimit-Remaining is 0, the requests of the bucket wait until the reset. A 403 is such a

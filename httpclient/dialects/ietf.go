@@ -47,7 +47,7 @@ type limit struct {
 
 // together combines the limits into one limit. The combined limit resets when the limit with the fewest requests left
 // resets. Its quota is the number of requests that all limits allow after that reset. Limits that reset later allow
-// only as many requests as they have left now.
+// only their present number of remaining requests.
 func together(limits []limit) (quota, remaining int, reset, rounding time.Duration) {
 	urgent := limits[0]
 	for _, l := range limits {

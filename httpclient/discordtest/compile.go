@@ -72,7 +72,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 }
 
 // distinct returns latencies that differ by nanoseconds. Otherwise many answers would arrive at the same moment in
-// virtual time. Then it would not be known which of them a client had read before it sent its next request.
+// virtual time, and it would not be known which of them a client had read before the client sent its next request.
 func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) {
 	n := time.Duration(0)
 	return func(*rand.Rand) (in, out time.Duration) {
@@ -157,7 +157,7 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 // functions of the fault under its lock, in the order in which requests are processed.
 func (r Rule) script(number int) discordsim.Fault {
 	fault, n := r.fault, 0
-	fault.Also = true // let later rules count the request, too
+	fault.Also = true // later rules also count the request
 	fault.When = func(call discordsim.Call) bool {
 		rec := call.Request.Value.(*record)
 		if !rec.wanted[number] {

@@ -82,9 +82,9 @@
 //
 // [Server.Refused] returns all requests that got a 429. [Server.Avoidable] returns those of them that a correct client
 // would not have sent, because a response that it had read announced the refusal, or because its own requests had used
-// up the limit. The first 429 of a hidden limit, or of [Refuse], is not avoidable. But a request that is sent before
-// the retry-after of that 429 has passed gets an avoidable one. If a client begins with a burst of many requests on a
-// route, the 429s to these requests are avoidable, too. A correct client first sends one request, and learns from the
+// up the limit. The first 429 of a hidden limit, or of [Refuse], is not avoidable. But if a request is sent before the
+// retry-after of that 429 has passed, its own 429 is avoidable. If a client begins with a burst of many requests on a
+// route, the 429s to these requests are also avoidable. A correct client first sends one request, and learns from the
 // response how many may follow.
 //
 // On the loopback interface, the client is assumed to have read a response 20 ms after it was sent, because reading may

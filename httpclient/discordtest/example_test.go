@@ -44,7 +44,7 @@ func Example() {
 	// POST /api/v10/channels/1/messages {"content":"Welcome, Ada!"}
 }
 
-// The second message gets a scripted 429. The third message gets a 429, too, because it is sent before the retry-after
+// The second message gets a scripted 429. The third message also gets a 429, because it is sent before the retry-after
 // of the first 429 has passed.
 func ExampleRefuse() {
 	server := discordtest.NewServer(nil,

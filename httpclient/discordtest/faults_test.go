@@ -74,14 +74,14 @@ func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	}, fake.failures)
 }
 
-// After a scripted 429, the server must refuse the same requests as Discord does after a 429 of that class. It must do
-// so until the wait that the 429 asks for is over.
+// After a scripted 429, the server must refuse the same requests as Discord does after a 429 of that class. It must
+// refuse them until the wait that the 429 asks for is over.
 func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		class                                     discordtest.Class
 		scope                                     string
-		fields, channel, authorization, operation bool // whether other requests are refused, too
+		fields, channel, authorization, operation bool // whether other requests are also refused
 	}{
 		{class: discordtest.User, scope: "user", fields: true},
 		{class: discordtest.SubLimit, scope: "user"},

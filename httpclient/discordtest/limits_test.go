@@ -153,7 +153,7 @@ func TestLimitsAndFaults(t *testing.T) {
 			{after: time.Minute, on: message, want: "200"},
 		}},
 		// A shared limit of all requests applies in addition to all other limits, also to hidden ones. The two accepted edits
-		// count against it, too.
+		// also count against it.
 		{"on top of all operations", []discordtest.Rule{discordtest.Window("*", 4, time.Minute).Shared()}, []turn{
 			{on: edit, body: `{"name":"a"}`, want: "200 200 sub-limit"}, {on: message, want: "200 200 shared"},
 		}},

@@ -32,7 +32,7 @@ func TestAMessageIsCreatedOnceForEachEnforcedNonce(t *testing.T) {
 		body, again string
 		header      []string
 		later       time.Duration
-		created     bool // the second request creates a message, too
+		created     bool // the second request also creates a message
 	}{
 		"the same":             {body: enforced, again: enforced},
 		"another content":      {body: enforced, again: `{"nonce":"n","enforce_nonce":true}`},

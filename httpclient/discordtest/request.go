@@ -20,8 +20,8 @@ type Request struct {
 	Body      []byte // at most the first mebibyte
 	// Time is the time at which the request arrived and was counted.
 	Time time.Time
-	// Status is the status of the answer. It is 0 if the connection was cut before the answer, and as long as a function
-	// of Handle has not returned.
+	// Status is the status of the answer. It is 0 if the connection was cut before the answer. It is also 0 until the
+	// function that handles the request (see Handle) has returned.
 	Status int
 	// Refused is the class of the limit that refused the request, or "" if no limit refused it.
 	Refused Class

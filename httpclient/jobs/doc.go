@@ -15,17 +15,17 @@
 // # Who waits for limits
 //
 // Only the transport waits for limits, once for each request, as it does without jobs. The policy's context bounds this
-// wait. If a request would have to wait longer in the transport's queue, it is rejected before it is sent, with a
-// *ratelimits.TooLongError that contains the predicted wait. So no permit is acquired twice, a job need not announce
+// wait. If a request would have to wait longer in the transport's queue, the request is rejected before it is sent. The
+// error is a *ratelimits.TooLongError with the predicted wait. So no permit is acquired twice, a job need not announce
 // its requests, and every library that takes an *http.Client can be used.
 //
 // # When a job comes back
 //
-// A job occupies a worker while it waits in the process, so it should wait there for a few seconds at most. A job that
-// has to wait longer is snoozed: it goes back to the job queue. A snoozed job comes back at the predicted time, but
-// after all jobs that were snoozed earlier for the same limit. The jobs come back at the pace of the limit: 10,000 jobs
-// on a bucket with 5 requests per second are spread over the next 2,000 seconds. For each limit, the policy remembers
-// only when the last snoozed job comes back. The policy never asks the job queue.
+// A job occupies a worker while the job waits in the process, so it should wait there for a few seconds at most. A job
+// that has to wait longer is snoozed: it goes back to the job queue. A snoozed job comes back at the predicted time,
+// but after all jobs that were snoozed earlier for the same limit. The jobs come back at the pace of the limit: 10,000
+// jobs on a bucket with 5 requests per second are spread over the next 2,000 seconds. For each limit, the policy
+// remembers only when the last snoozed job comes back. The policy never asks the job queue.
 //
 // Job queues look for due jobs only about once a second. Therefore a snoozed job comes back earlier than predicted, by
 // half of the max wait. When a window opens, the next jobs already wait in the process, so no window stays unused. A

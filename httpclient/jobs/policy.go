@@ -125,8 +125,8 @@ func (p *Policy) afterTooLong(e *ratelimits.TooLongError) time.Duration {
 // firstSweep is the number of remembered limits above which old entries are evicted for the first time.
 const firstSweep = 1024
 
-// after reserves the next free time of the slot's limit. It returns how long to snooze the job: until that time, less
-// the lead, plus a random delay.
+// after reserves the next free time of the slot's limit. It returns how long to snooze the job: the time that remains
+// until then, minus the lead, plus a random delay.
 func (p *Policy) after(s slot) time.Duration {
 	now := time.Now()
 	p.mu.Lock()

@@ -96,8 +96,8 @@ func (d *discord) tally() (all tally) {
 //	all end within 10s         nothing that was sent still waits or is in flight then
 //	all granted                the limiter has granted all that was sent, except what was cancelled
 //	all succeed within 10s     all that was sent has status 200 then, except what was cancelled
-//	none refused               Discord has seen no 429 except those of faults
-//	at most 2 refused          Discord has seen at most two of them
+//	none refused               Discord has sent no 429 except those of faults
+//	at most 2 refused          Discord has sent at most two 429s, not counting those of faults
 //	in order                   all that was sent was granted in the order of arrival, if the limiter promises Order
 //	full rate                  messages with a limit of 5 in 1s can be sent at that rate, so no place has been lost
 func (t *trial) serve(words []string) bool {
@@ -170,7 +170,7 @@ func (t *trial) burst(n, channels int) {
 // mostAttempts is far more than a limiter needs. A request ends with an error when all these attempts got a 429.
 const mostAttempts = 20
 
-// deliver sends a request like a client with a limiter, and sends it again after each 429. The status is 0 if no
+// deliver sends a request as a client with a limiter does, and sends it again after each 429. The status is 0 if no
 // response arrives. Travel times are the same in every run. The number of the request is added in microseconds, so that
 // requests that are sent at once do not all arrive at the same instant.
 func (t *trial) deliver(c *call, number int) (status int, err error) {

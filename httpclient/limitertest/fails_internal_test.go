@@ -106,7 +106,8 @@ func TestOnlyLeavesOutAllOtherCases(t *testing.T) {
 	assert.Positive(t, n)
 }
 
-// At least one mutant must fail each case, because a case that no limiter fails tests nothing.
+// For each case there must be at least one mutant that fails it, because a case that every limiter passes tests
+// nothing.
 func TestEveryCaseIsFailedBySomeMutant(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)

@@ -32,7 +32,7 @@ const (
 	// processes learn of a response later, by messages or from their own responses.
 	OneMind Promise = "applying each response at once in all parts of the limiter"
 
-	// These are not promises. Cases need them, too.
+	// These are not promises. The cases also need them.
 	virtualTime Promise = "virtual time, because the case would take too long in real time"
 	globalLimit Promise = "a global limit, see WithGlobalLimit"
 	ownMaxWait  Promise = "a bound of the limiter for waits, see WithMaxWait"

@@ -26,7 +26,7 @@ func (s *suite) windows() {
 		"responses arrive in any order; within a window, the number of remaining requests never rises", `
 			message1 gets 200 4/5 2s
 			ab: message1 go; 10ms later
-			b gets 200 1/5 1990ms # another client has sent a request, too
+			b gets 200 1/5 1990ms # another client has also sent a request
 			a gets 200 3/5 1990ms
 			c: message1; def: message1 wait
 			2s+ later; c goes`)

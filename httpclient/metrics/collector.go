@@ -23,8 +23,8 @@ type Collector struct {
 }
 
 // New returns a collector of metrics of the manager and the transports. Pass a nil manager for transports that use
-// another limiter. Then the metrics that only a manager provides are missing. New adds hooks to the manager and the
-// transports. Hooks cannot be removed, so make only one collector for each manager. Nil transports are ignored.
+// another limiter. In that case the metrics that only a manager provides are missing. New adds hooks to the manager and
+// the transports. Hooks cannot be removed, so make only one collector for each manager. Nil transports are ignored.
 func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport) *Collector {
 	c := &Collector{
 		manager:  manager,

@@ -104,7 +104,7 @@ func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 
 // A success on a route that needs no credential must not verify a token, because a caller could verify invented tokens
 // with such a route. If the path has a token, a bot's Authorization is not sent. But a Basic Authorization for another
-// proxy is sent and takes memory, so the number of Basic Authorizations must be bounded, too.
+// proxy is sent and takes memory, so the number of Basic Authorizations must also be bounded.
 func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	const hook = "/webhooks/1/webhook-token-webhook-token"
 	bounded := map[string]int{"200": 1000, "429unverified": 100}
@@ -125,7 +125,7 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	})
 }
 
-// Discord counts an invalid request even if its client does not wait for the response, so the proxy must count it, too.
+// Discord counts an invalid request even if its client does not wait for the response, so the proxy must also count it.
 func TestARequestWhoseClientHasGoneCountsForTheBudget(t *testing.T) {
 	play(t, func(t *testing.T) {
 		sent := 0

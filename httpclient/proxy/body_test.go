@@ -179,9 +179,9 @@ func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	})
 }
 
-// A client gets a 429 when it has sent a part of its body or none of it. With Expect: 100-continue, it gets the 429
-// before it sends the body. In each case, the proxy must soon close the connection, so that later bytes that look like
-// a request are not taken for one.
+// A client gets a 429 when it has sent only a part of its body or nothing of it. With Expect: 100-continue, the client
+// gets the 429 before it sends the body. In each case, the proxy must soon close the connection, so that later bytes
+// that look like a request are not taken for a request.
 func TestTheRestOfARefusedBodyIsNoRequestAndIsNotWaitedForForEver(t *testing.T) {
 	type story struct {
 		begin  string

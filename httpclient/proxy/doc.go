@@ -79,5 +79,5 @@
 // invented Authorizations takes. Together, these Authorizations always leave at least as much of the budget of invalid
 // requests unused as they use. The same applies to all requests without an Authorization, together. These bounds do not
 // apply to Authorizations and webhooks that have worked within a week. If the state of the transport is kept, the
-// handler knows them after a restart, too. The state contains only keyed hashes of them.
+// handler also knows them after a restart. The state contains only keyed hashes of them.
 package proxy

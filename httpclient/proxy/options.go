@@ -128,8 +128,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithTransport passes options to the transport, after the handler's own options. For example, WithBuckets can share
-// limits with other processes, WithAttempts with a number of Retries makes the proxy repeat failed requests,
-// and WithoutRateLimitHeaders keeps the clients' own limiters from making requests wait, too. Do not pass WithHosts or
+// limits with other processes, WithAttempts with a number of Retries makes the proxy repeat failed requests, and
+// WithoutRateLimitHeaders prevents that the clients' own limiters also make requests wait. Do not pass WithHosts or
 // WithAPI; use WithUpstream instead.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) error {

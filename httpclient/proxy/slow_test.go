@@ -64,8 +64,8 @@ func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-// A request that is rejected before its body is read must not keep its connection for ever, either. Clients without the
-// secret can send such requests, too.
+// A request that is rejected before its body is read must not keep its connection for ever. Even clients without the
+// secret can send such requests.
 func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -194,7 +194,7 @@ func TestAResponseMayTakeLong(t *testing.T) {
 
 // The first request of a route is sent alone, and in this test it is a long upload. The other requests must get a
 // response within the max wait. Otherwise discord.js would give up after 15 s and send its request again, although
-// Discord may have received the request by then.
+// Discord may already have received the first copy.
 func TestNobodyWaitsLongerForTheFirstRequestOfARouteThanTheMaxWait(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {

@@ -313,8 +313,8 @@ func TestWhoWaitsIsServedInAShutdownAndToldOfAClose(t *testing.T) {
 	})
 }
 
-// newEdit returns an edit of a message with these values of the header X-Ratelight-Latest. With "true", the edit
-// supersedes earlier edits of the message.
+// newEdit returns a request that edits a message and whose header X-Ratelight-Latest has the given values. With "true",
+// the edit supersedes earlier edits of the message.
 func newEdit(t *testing.T, latest ...string) *http.Request {
 	t.Helper()
 	r := newRequest(t, "PATCH", messages+"/2", `{"content":"x"}`)

@@ -109,8 +109,9 @@ const (
 	maxText = 512
 )
 
-// decode parses Discord's error object. It also knows the error objects of the OAuth2 endpoints, and those of the
-// oldest endpoints, which contain only errors about fields. It ignores everything else, and cleans all texts.
+// decode parses Discord's error object. It also knows the error objects of the OAuth2 endpoints. In addition, it knows
+// those of the oldest endpoints, which contain only errors about fields. It ignores everything else, and cleans all
+// texts.
 func (e *APIError) decode(body []byte, clean func(string) string) {
 	body = bytes.TrimSpace(body)
 	if len(body) > maxErrorBody || !bytes.HasPrefix(body, []byte("{")) {

@@ -111,12 +111,12 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // If Discord is not ready for a request yet, it answers 202 with retry_after, or with a code of 11xxxx. An example is a
 // message search in a guild that is not indexed. Do then waits and sends the request again, up to 30 times in total.
 // Each wait is bounded like the waits in queues. Do does not repeat a POST or PATCH, because Discord may have carried
-// it out. It does not repeat a request whose body has a stream, either.
+// it out. It also does not repeat a request whose body has a stream.
 //
 // A redirect is followed only if it leads to the host of the base URL and keeps the method.
 //
-// If the path has a token, the client's credential is not sent. Such a route does not need it, and with it the request
-// would count against the bot's global limit.
+// If the path has a token, the client's credential is not sent. Such a route does not need the credential. With the
+// credential, the request would count against the bot's global limit.
 //
 // The errors are:
 //   - *APIError for every status of 300 or more except 304, and for a 202 as described above if the request is not sent

@@ -170,7 +170,7 @@ func (s *source) open() (io.ReadCloser, error) {
 }
 
 // sectionOf returns the unread rest of the content if the content can be rewound, and nil otherwise. Files that are
-// pipes or devices implement io.Seeker, too, but Seek returns an error or no size.
+// pipes or devices also implement io.Seeker, but Seek returns an error or no size.
 func sectionOf(content io.Reader) *io.SectionReader {
 	seeker, ok := content.(io.ReadSeeker)
 	if !ok {

@@ -62,7 +62,7 @@ type Config struct {
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
 	// ObserveLimit is called before Observe, for every request at the global limit, at the request's bucket and at the
-	// limits behind the bucket. It must not call back, either.
+	// limits behind the bucket. It must not call back.
 	ObserveLimit func(LimitUse)
 }
 

@@ -37,8 +37,8 @@ type answer struct {
 	chance     bool      // chance decided which bucket counted the request
 }
 
-// naming belongs to one name of counters: read is when the client first read that they count the operation, and since
-// is when the rule began to use them.
+// naming belongs to one name of counters. read is the time at which the client first read that these counters count the
+// operation. since is the time at which the rule began to use these counters.
 type naming struct{ since, read time.Time }
 
 func (w *World) discover(x *exchange) *discovery {
@@ -120,7 +120,8 @@ func (r reply) lose() {
 	}
 }
 
-// knows reports whether answers that the client had read by the time heard name the counters that count a request.
+// knows reports whether the counters that count a request were named by answers which the client had read by the time
+// heard.
 func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	n := d.named[x.counters]
 	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) &&
@@ -142,7 +143,7 @@ func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 }
 
 // refused reports whether the client had read a 429 to the same operation that came from the bucket by and did not name
-// that bucket. The client knows that such a 429 applies to requests of this operation, even without knowing the bucket.
+// that bucket. Even without knowing the bucket, the client knows that such a 429 applies to requests of this operation.
 func (d *discovery) refused(by *gate, heard time.Time) bool {
 	return slices.ContainsFunc(d.answers, func(a answer) bool {
 		return a.unnamed == by && !a.read.IsZero() && !a.read.After(heard)
@@ -152,9 +153,9 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 // foreseen reports whether the client, when it sent a request, could know in which bucket the request would be counted.
 // It knows the answers that were delivered by the time heard.
 //
-// It also reports true for a request that no bucket allows. Before the first answer, that is a second request. If
-// answers have named limits, it is one request more in a channel than the largest limit. If all answers were errors
-// without limits, it is a second request in flight in one channel.
+// It also reports true for a request that no bucket allows. Before the first answer, no bucket allows a second request.
+// If answers have named limits, no bucket allows more requests in a channel than the largest limit. If all answers were
+// errors without limits, no bucket allows a second request in flight in one channel.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true

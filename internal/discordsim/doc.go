@@ -31,22 +31,22 @@
 // rules that applies decides:
 //
 //  1. Avoidable: an answer had said that no place would be free before a certain time, and that time had not been
-//     reached. One such answer is a 429 of the same limit. The wait that it names counts from its delivery. If header
-//     and body of the 429 differ, the shorter time counts, because the client cannot know which one is true. If the 429
-//     names no wait, the wait is one second, or the time until the reset that the 429 names if that is shorter. A 429
+//     reached. One such answer is a 429 of the same limit. The wait that this 429 names counts from its delivery. If
+//     header and body of this 429 differ, the shorter time counts, because the client cannot know which one is true. If
+//     the 429 names no wait, the wait is one second, or the time until the named reset if that time is shorter. A 429
 //     of a hidden limit concerns only requests like the refused one. The other such answer has limit headers that name
-//     r remaining requests, and the client has sent r other requests into the same bucket since. Its time is the end of
-//     the window. Where places become free one by one, headers do not say when the next place becomes free, and only
-//     rule 3 applies. Of several answers, the one that the server made last counts. Of answers that name the same
-//     moment, the one that travelled back fastest counts.
+//     r remaining requests, and the client has sent r other requests into the same bucket since. The time named by that
+//     answer is the end of the window. Where places become free one by one, headers do not say when the next place
+//     becomes free, and only rule 3 applies. Of several answers, the one that the server made last counts. Of answers
+//     that name the same moment, the one that travelled back fastest counts.
 //  2. Excused: the client could not know better, for one of these reasons. The limit had changed, and no answer made
 //     since the change and delivered in time had shown it. Headers had been falsified within the last period, or no
 //     true answer had followed the falsified ones (a 429 is falsified if its header or body names too short a time).
 //     Headers had been withheld from the beginning, or the answers that had them were never read. One answer was never
 //     read, and no other answer had shown how long a place is taken. For scope user: no client could know which bucket
 //     would count the request. The bucket is a log whose headers name the next place, and no answer had shown that.
-//     Perhaps a request that was sent later arrived earlier and took the last place: an excuse for that request is an
-//     excuse for the refused one, too.
+//     Perhaps a request that was sent later arrived earlier and took the last place: an excuse for that request is also
+//     an excuse for the refused one.
 //  3. Avoidable: the limit is full of the client's own requests. For scope user, they occupy all places of the bucket.
 //     For the global limit, they occupy all places, or exceed the limit in some interval as long as its period,
 //     whatever the phase of the server's windows. This rule covers a burst on an unknown bucket: a careful client sends
@@ -61,8 +61,8 @@
 // the bucket.
 //
 // In a [Lagging] bucket Remaining is one too high, but Reset-After is true. A client that believes such an answer is
-// excused for one request too many. The excuse ends when the client has read such an answer after another answer with a
-// reset, because two resets show by how much a request moves the reset.
+// excused for one request too many. The excuse ends when the client has read such an answer after another answer that
+// named a reset time, because the difference between the two times shows by how much a request moves the reset.
 //
 // A refusal by a limit of errors ([ErrorLimit]) is avoidable if two conditions hold: that limit had refused the same
 // operation before, and the wait named by the latest refusal of that limit was not over. Otherwise the refusal is
@@ -76,16 +76,16 @@
 // A client learns from answers which bucket counts a request. A refusal of scope user is excused if the client could
 // not know the bucket: no answer to the same operation had named the bucket's hash since the rule last changed hashes.
 // The refusal is excused even if answers to other operations had shown that this bucket was full. However, the client
-// is blamed for a request that no bucket allows. That is a second request before the first request of the operation has
-// been answered, or more requests in flight in one channel than the limit that answers from other channels have named.
-// The client is not blamed if its requests fill the bucket only together with requests of another operation, and it had
-// reason to expect those in another bucket.
+// is blamed for a request that no bucket allows. Such a request is a second request before the first request of the
+// operation has been answered, or a request that makes more requests in flight in one channel than the limit named by
+// answers from other channels. The client is not blamed if its requests fill the bucket only together with requests of
+// another operation, and it had reason to expect those in another bucket.
 //
 // Chance may decide which bucket counts a request: during a roll-out (a change that reaches one server after the
-// other), and where errors have a bucket of their own. Then the client is blamed if every bucket that answers had named
-// forbade the request. It is also blamed if, of the answers that it had read, the one to the request sent last was a
-// 429 of the bucket that now refuses. After a roll-out the client may rely on the latest answer from a channel until it
-// reads a newer answer from the same channel.
+// other), and where errors have a bucket of their own. In these cases the client is blamed if the request was forbidden
+// by every bucket that answers had named. The client is also blamed if, of the answers that it had read, the answer to
+// the request sent last was a 429 of the bucket that now refuses. After a roll-out the client may rely on the latest
+// answer from a channel until it reads a newer answer from the same channel.
 //
 // # A limit that opens later than announced
 //
@@ -107,8 +107,8 @@
 //     that was announced or, in a leaky bucket, for that time divided by the limit.
 //   - The client tried whether the limit now opens earlier, and had waited long enough before. Since the last refusal
 //     by lateness, own requests were accepted in at least 2^k periods. k is the number of refused tries since the
-//     largest lateness was shown. A try is a single request. It may be several requests if, since that last refusal, a
-//     request had been accepted after less lateness.
+//     largest lateness was shown. A try is a single request. A try may consist of several requests if, since the last
+//     refusal by lateness, a request had been accepted after less lateness.
 //
 // Every other refusal by lateness is avoidable, because the client knew how late the limit opens.
 //

@@ -28,7 +28,7 @@ func (b GlobalBlock) validate() error {
 	return nil
 }
 
-// EdgeBan blocks all addresses from From until Until, for every authorization and for interactions, too.
+// EdgeBan blocks all addresses from From until Until, for every authorization and also for interactions.
 type EdgeBan struct {
 	From, Until time.Duration // since the world began
 	Page        Page

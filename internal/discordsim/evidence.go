@@ -101,8 +101,8 @@ func (e *evidence) over(sent time.Time) (over time.Time) {
 }
 
 // believes reports whether a client that took the log for a fixed window had reason to send a request. This is so if
-// the window described by earlier answers was over, and since its end the client had sent no more requests than the
-// limit, including this one.
+// the window described by earlier answers was over, and the number of requests that the client had sent since the end
+// of that window, including this one, was no larger than the limit.
 func (k *knowledge) believes(sent time.Time, limit int) bool {
 	e := k.evidence
 	if e == nil || e.told(sent) {

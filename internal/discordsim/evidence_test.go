@@ -40,7 +40,7 @@ func drawWay(t *rapid.T) time.Duration {
 	return time.Duration(rapid.IntRange(1, 200_000).Draw(t, "way")) * time.Microsecond
 }
 
-// The answers of a counter must never rule out the counter's own kind, even if other clients use the counter, too.
+// The answers of a counter must never rule out the counter's own kind, even if other clients also use the counter.
 func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -37,8 +37,8 @@ const (
 // Fault makes some requests fail, or changes the answers to them. It applies to a request if every condition that is
 // set holds for the request. Without conditions, it applies to all requests.
 type Fault struct {
-	// Also lets later faults apply to the same request, too. If two faults contradict each other, the earlier one
-	// decides.
+	// If Also is set, later faults may apply to the same request as well. If two faults contradict each other, the earlier
+	// one decides.
 	Also bool
 
 	Every       int             // applies to every n-th request
@@ -62,7 +62,7 @@ type Fault struct {
 	// Refuse refuses the request and, until Refuse.Wait is over, all other requests to which a 429 of that class applies.
 	Refuse *Refusal
 
-	// Drop removes headers, and Set replaces them. Both apply to 429s, too. The case of the names does not matter.
+	// Drop removes headers, and Set replaces them. Both also apply to 429s. The case of the names does not matter.
 	Drop []string
 	Set  map[string]string
 	// State changes what the limit headers say: it gets the true state and returns the state to announce.
@@ -110,7 +110,7 @@ func StaleFirst() Fault {
 }
 
 // ResetAlone leaves Reset-After out, as old servers and compatible servers do. A client then has to compare Reset with
-// Date. Other faults can apply to the same request, too.
+// Date. Other faults can also apply to the same request.
 func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
 
 // WholeReset is like ResetAlone, but Reset has whole seconds. It is rounded up if raised is true. Otherwise it is

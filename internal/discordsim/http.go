@@ -81,7 +81,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.response(r, response), nil
 }
 
-// upload reads a request's body. When the context ends, reading ends, too, as if the connection had been closed.
+// upload reads a request's body. When the context ends, reading also ends, as if the connection had been closed.
 func (t roundTripper) upload(ctx context.Context, body io.ReadCloser) ([]byte, error) {
 	if body == nil || body == http.NoBody {
 		return nil, ctx.Err()

@@ -33,7 +33,7 @@ type Conditions struct {
 	Seed uint64
 }
 
-// Plan says when an ideal client sends its requests. Times count from the start.
+// Plan lists the times at which an ideal client sends its requests. They count from the start.
 type Plan struct {
 	Sent [][]time.Duration // when the client sends each request of each Work
 	// Makespan is when the client has received the last answer.
@@ -47,20 +47,20 @@ type Plan struct {
 // could be sent at the same moment, the one whose bucket needs the most time for its remaining requests is sent first.
 // The plan assumes that an aligned window without a phase begins at the start.
 //
-// The plan is greedy. If all requests arrive at the start, no faster plan is known. If they arrive one by one, another
-// plan can be a little faster: it saves a place for a later request, or delays a window on purpose. So a lucky client
-// may be slightly faster than this plan.
+// The plan is greedy. If all requests arrive at the start, no faster plan is known. If requests arrive one by one,
+// another plan can be a little faster, because it saves a place for a later request or delays a window on purpose. So a
+// lucky client may be slightly faster than this plan.
 func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, false)
 }
 
 // Certain returns the plan of a client that never risks a refusal: a place counts as occupied until the server has
-// certainly freed it. The client is certain half a round trip after that moment, and its next request needs another
-// half to arrive. So each use of a place costs one RoundTrip in addition: a saturated fixed window takes period +
-// RoundTrip, and so does each place of a sliding log. A leaky bucket loses a round trip only when it was empty before.
-// A route that has to be discovered costs the round trip of one probe (the request that is sent alone). The global
-// limit costs no round trip: the client keeps the limit in every interval of a period by its times of sending, which is
-// safe for every phase of the windows.
+// certainly freed it. The client becomes certain half a round trip after the server has freed the place, and its next
+// request needs another half to arrive. So each use of a place costs one RoundTrip in addition: a saturated fixed
+// window takes period + RoundTrip, and each place of a sliding log takes the same time. A leaky bucket loses a round
+// trip only when it was empty before. A route that has to be discovered costs the round trip of one probe (the request
+// that is sent alone). The global limit costs no round trip: in every interval of a period, the client sends no more
+// requests than the limit, which is safe for every phase of the windows.
 func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }
@@ -163,7 +163,7 @@ func newLanes(work []Work, seed uint64, in, lag time.Duration) (lanes []*lane, t
 
 func (l *lane) left() int { return l.work.Count - len(l.sent) }
 
-// arrival returns when the lane's next request arrives at the client.
+// arrival returns the time at which the lane's next request arrives at the client.
 func (l *lane) arrival() time.Duration {
 	if len(l.work.Offered) > 0 {
 		return l.work.Offered[len(l.sent)]
@@ -218,7 +218,7 @@ func (p *places) take(at time.Duration) {
 	p.taken++
 }
 
-// back returns when the place of a request that is sent at the time at can be used again.
+// back returns the time at which the place of a request can be used again, if the request is sent at the time at.
 func (p *places) back(at time.Duration) time.Duration {
 	if p.quota.Kind == KindFixed {
 		if p.taken == 0 || at >= p.window {

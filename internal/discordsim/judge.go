@@ -116,8 +116,9 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	return 0, true
 }
 
-// opened returns when the client expects the place of the next request to be free; zero: that place was never taken. No
-// answer announces the end of a global window, so the client counts one period from each of its own requests.
+// opened returns the time at which the client expects the place of the next request to be free, zero if that place was
+// never taken. No answer announces the end of a global window, so the client counts one period from each of its own
+// requests.
 func (g *gate) opened(now time.Time) time.Time {
 	switch {
 	case g.pace != nil:
@@ -165,7 +166,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	read.heard = sent // blame only what is wrong in both cases, as in foreseen
 	if g.forbade(q) && g.forbade(read) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
-			return Excused, becauseUnpredictable // the answer named a wait, but did not say that this request has to wait, too
+			return Excused, becauseUnpredictable // the answer named a wait, but did not say that this request also has to wait
 		}
 		return Avoidable, becauseTold
 	}

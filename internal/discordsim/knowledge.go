@@ -213,7 +213,7 @@ func (k *knowledge) note(sent, now, reset time.Time) {
 
 // overtaken returns the latest time at which a request was sent: the refused request, sent at the given time, or any
 // request that has taken a place in this limit. Perhaps a request that was sent later has arrived earlier and has
-// filled the limit. An excuse for that request excuses this refusal, too.
+// filled the limit. An excuse for that request also excuses this refusal.
 func (k *knowledge) overtaken(sent time.Time) time.Time {
 	for _, s := range k.sends {
 		sent = latest(sent, s.at)
@@ -230,9 +230,9 @@ type question struct {
 	knows       bool       // the client knew where the request would be counted
 }
 
-// forbade reports whether the client, when it sent a request, had read that no place was free for it. This is so if an
-// answer had named a number of free places (left) until a time that had not been reached, and since then the client had
-// sent at least that many requests that took a place.
+// forbade reports whether the client, when it sent a request, had read that no place was free for it. This is so if two
+// conditions hold: an answer had named a number of free places (left) until a time that had not been reached, and since
+// that answer the client had sent at least as many requests that took a place.
 //
 // The answer made last counts, because it may describe a new window. Of answers that name the same moment, the one that
 // travelled fastest is the most precise.
@@ -314,7 +314,7 @@ func statedReset(header http.Header) (after float64, ok bool) {
 // statedRetry returns the time that a 429 names, in seconds. If header and body differ, it returns the shorter time.
 // Usually the header is the body's time, rounded up. Larger differences in both directions have been observed: a header
 // that counts until the bucket is empty, a body in milliseconds, or a header that is too short. The client cannot know
-// which of the two is right, but it certainly has to wait for the shorter time. A body that comes late or never is
+// which of the two times is right, but certainly has to wait for the shorter time. A body that comes late or never is
 // ignored.
 func statedRetry(response *Response) (stated float64, ok bool) {
 	stated, ok = readNumber(response.Header.Get(headerRetryAfter))

@@ -93,9 +93,9 @@ func TestVerdictsOnLateness(t *testing.T) {
 			"0/0/100 1050! 1060!", "late", 1},
 		{"the places of other clients", one, "others@0 5000 5300", "others", 0},
 
-		// If a client has read that a place became free after less lateness than refusals had shown, it may send a whole
-		// batch after that lateness. After the window that begins at 10.8 s, the bucket opens on time, and an answer shows
-		// this.
+		// If a client has read that a place became free after less lateness than refusals had shown, the client may send a
+		// whole batch after the smaller lateness. After the window that begins at 10.8 s, the bucket opens on time, and an
+		// answer shows this.
 		{"a batch after an early opening", Rule{Quota: five, Changes: []Change{
 			{At: 8 * second, Quota: punctualFive}, {At: 14 * second, Quota: five},
 		}}, "0x5 5100 5400x5 10750x5 15900x5 21000x5", "late tried tried tried tried tried", 2},

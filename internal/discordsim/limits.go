@@ -187,8 +187,8 @@ func (x *exchange) owner() string {
 	return x.call.Request.Authorization
 }
 
-// bucketOf returns the bucket of a request, and makes one if there is none. If the rule's quota has changed, it changes
-// the bucket's quota, too.
+// bucketOf returns the bucket of a request, and makes one if there is none. If the rule's quota has changed, bucketOf
+// also changes the bucket's quota.
 func (w *World) bucketOf(x *exchange) *bucket {
 	key := bucketKey{x.counters, x.call.Major, x.owner()}
 	draws := newDraws(w.config.Seed, key.major)

@@ -247,8 +247,8 @@ func newLateCounter(quota Quota, draws draws) Counter {
 	return nil
 }
 
-// resized returns a counter for another quota that keeps the counted requests. If the kind changes, as many places are
-// taken as before, and all of them count as taken now.
+// resized returns a counter that has another quota and keeps the counted requests. If the kind changes, as many places
+// are taken as before, and all of them count as taken now.
 func resized(counter Counter, now time.Time, quota Quota, draws draws) Counter {
 	if counter == nil || !quota.limited() {
 		return newLateCounter(quota, draws)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// The faults in this file change how a server writes its 429s. Other faults can apply to the same request, too.
+// The faults in this file change how a server writes its 429s. Other faults can also apply to the same request.
 
 // WithoutScope leaves X-RateLimit-Scope out of every 429, as old servers and compatible servers do.
 func WithoutScope() Fault { return Fault{Also: true, Drop: []string{headerScope}} }

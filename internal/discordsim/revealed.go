@@ -56,8 +56,8 @@ func (r *revealed) accept(now time.Time, period time.Duration) {
 	}
 }
 
-// refuse judges the refusal of a request by a limit that opens at the time opens, which is later than announced by
-// late.
+// refuse judges the refusal of a request by a limit that opens at the time opens. This time is later than announced by
+// the duration late.
 func (r *revealed) refuse(now, heard, opens time.Time, late time.Duration) (Verdict, string) {
 	more := late > r.largest(heard)
 	if o := &r.opening; o.at.Equal(opens) {

@@ -61,7 +61,7 @@ type Rule struct {
 	// Quota is the limit of each combination of hash, major parameter and authorization. For routes with a webhook's
 	// token, the token replaces the authorization. Without a Quota, answers carry no limit headers.
 	Quota Quota
-	// Changes replace Quota and Hash at given times, at once or server by server.
+	// Changes replace Quota and Hash at given times, either on all servers together or server by server.
 	Changes []Change
 	// Server returns which of Discord's servers handles a request: a number from 0 to below 1. Changes reach servers with
 	// lower numbers first. Nil: a random number for each request.
@@ -80,14 +80,14 @@ type Rule struct {
 	// Status and Body answer an accepted request. Zero: 200 and "{}".
 	Status int
 	Body   string
-	// Faults are tried in order. The first one that applies is used. If its field Also is set, later ones are tried, too.
+	// Faults are tried in order. The first one that applies is used. If its field Also is set, later ones are also tried.
 	Faults []Fault
 }
 
-// SubLimit counts some requests of a rule a second time, for each hash, major parameter and authorization. Its refusal
-// has the scope "user", but usually its headers show that requests remain. The refused request keeps its place in the
-// bucket (according to Discord's staff). If that place was the last one, the headers look like those of a refusal by
-// the bucket.
+// SubLimit counts some requests of a rule a second time, for each hash, major parameter and authorization. The refusal
+// of a SubLimit has the scope "user", but usually the headers of the refusal show that requests remain. The refused
+// request keeps its place in the bucket (according to Discord's staff). If that place was the last one, the headers
+// look like those of a refusal by the bucket.
 type SubLimit struct {
 	Fields []string        // a request with at least one of these body fields counts; empty: every request counts
 	When   func(Call) bool // further condition for a request to count; nil: none

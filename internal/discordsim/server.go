@@ -191,8 +191,8 @@ func (s *Server) withdraw(j *journey) bool {
 	return j.gone
 }
 
-// arrive returns the answer to a request that has arrived. For that, it processes all requests that have arrived by
-// now. It does so in the order and with the times of their arrivals, and not in the order in which goroutines happen to
+// arrive returns the answer to a request that has arrived. First it processes all requests that have arrived by now. It
+// processes them in the order and with the times of their arrivals, and not in the order in which goroutines happen to
 // wake.
 func (s *Server) arrive(j *journey) *Response {
 	s.mu.Lock()

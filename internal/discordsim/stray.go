@@ -2,9 +2,9 @@ package discordsim
 
 import "time"
 
-// stray is an own request that was counted in a bucket in which the client did not have to expect it: answers to the
-// same operation had named another bucket, or chance decided. The client knows of the stray when it has read the answer
-// to it, or a later answer of the bucket.
+// stray is an own request that was counted in an unexpected bucket: answers to the same operation had named another
+// bucket, or chance decided. The client knows of the stray when the client has read the answer to the stray, or a later
+// answer of the bucket.
 type stray struct {
 	discovery *discovery // the discovery of the stray's operation
 	chance    bool
@@ -17,9 +17,9 @@ type stray struct {
 // maxStrays is how many of its latest strays a bucket remembers.
 const maxStrays = 64
 
-// stray returns a stray for a request that was just counted, or nil if the request is not a stray. It is not one if the
-// client knew which bucket would count it. Nor is it one if the client had to reckon with every bucket: until an answer
-// to an operation names a bucket, requests of that operation may belong to any bucket.
+// stray returns a stray for a request that was just counted, or nil if the request is not a stray. A request is no
+// stray if the client knew which bucket would count it. It is no stray either if the client had to reckon with every
+// bucket: until an answer to an operation names a bucket, requests of that operation may belong to any bucket.
 func (w *World) stray(x *exchange) *stray {
 	d, sent := x.discovery, x.call.Request.SentAt
 	if d.knows(x, sent) || !x.unpredictable && (d.heard.IsZero() || d.heard.After(sent)) {
@@ -47,7 +47,7 @@ func (k *knowledge) addStray(s *stray) {
 	}
 }
 
-// unknown returns how many strays may still occupy a place at the time now although the client could not know of them.
+// unknown returns how many strays may still occupy a place at the time now without the client's knowledge.
 func (k *knowledge) unknown(q question, now time.Time, period time.Duration) (n int) {
 	for _, s := range k.strays {
 		if s.unknown(q) && now.Sub(s.made) < period {

@@ -20,7 +20,7 @@ func (p takenPlace) returns() time.Time { return p.back.Add(p.late) }
 func (t *takenPlaces) live() []takenPlace { return t.list[t.gone:] }
 
 // expire frees the places whose time has come. The list keeps the latest places, at least as many as the limit, because
-// opened needs them.
+// the method opened needs them.
 func (t *takenPlaces) expire(now time.Time, limit int) {
 	for t.gone < len(t.list) && !now.Before(t.list[t.gone].returns()) {
 		if t.list[t.gone].who == Own {
@@ -43,7 +43,7 @@ func (t *takenPlaces) opened(limit int) time.Time {
 	return time.Time{}
 }
 
-// last returns when all places will be free, as announced. It is zero if all places are free.
+// last returns the announced time at which all places will be free, zero if all places are free.
 func (t *takenPlaces) last() time.Time {
 	if live := t.live(); len(live) > 0 {
 		return live[len(live)-1].back

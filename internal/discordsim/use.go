@@ -11,8 +11,8 @@ type LimitUse struct {
 	// Class says which limit this is: it is the class of the limit's refusals. ClassUser stands for the bucket of the
 	// route.
 	Class Class
-	// Hash and Major name the bucket. For a limit that is not a bucket, Hash is empty. For the global limit, Major is
-	// empty, too.
+	// Hash and Major name the bucket. For a limit that is not a bucket, Hash is empty. For the global limit, Major is also
+	// empty.
 	Hash, Major string
 	// Taken says that this limit accepted and counted the request.
 	Taken bool

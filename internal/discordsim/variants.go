@@ -15,7 +15,7 @@ func SnowflakeAt(t time.Time) uint64 {
 	return uint64(t.Sub(discordEpoch).Milliseconds()) << 22
 }
 
-// SnowflakeTime returns when Discord issued an id.
+// SnowflakeTime returns the time at which Discord issued an id.
 func SnowflakeTime(id uint64) time.Time {
 	return discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
 }
@@ -55,10 +55,10 @@ func HashByPath(prefix string) func(Call) Variant {
 	}
 }
 
-// ErrorBucket counts the errors of a rule in a bucket of their own. The answers to them carry that bucket's headers.
-// Successes follow the rule, which may have no limit and no headers. status returns the status of the answer to a
-// request, 0 for a success. When the bucket is full, requests that would be errors are refused. These refusals are
-// excused, because no client can know which request will be an error.
+// ErrorBucket has a bucket of its own for those requests of a rule that get an error status. The responses to these
+// requests carry that bucket's headers. Successes follow the rule, which may have no limit and no headers. status
+// returns the status of the answer to a request, 0 for a success. When the bucket is full, requests that would be
+// errors are refused. These refusals are excused, because no client can know which request will be an error.
 func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Variant {
 	return func(call Call) Variant {
 		if s := status(call); s != 0 {

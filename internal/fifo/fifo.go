@@ -99,8 +99,8 @@ func (q *Queue[T]) Insert(e *Element[T]) {
 	}
 }
 
-// search returns the last element that arrived no later than the given time, nil if there is none, and the number of
-// elements up to and including it.
+// search returns the last element that arrived no later than the given time, and the number of elements up to and
+// including that element. If there is no such element, it returns nil and 0.
 func (q *Queue[T]) search(arrived time.Duration) (at *Element[T], rank int) {
 	switch {
 	case q.head == nil || q.head.Arrived > arrived:

@@ -18,7 +18,7 @@ func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }
 // delay their responses.
 func (s *scene) faults() []discordsim.Fault {
 	share := float64(s.faulty) / 400
-	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // by then the limits are known
+	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // after these requests the limits are known
 	return []discordsim.Fault{
 		{Probability: share, When: after, Status: http.StatusBadGateway, Uncounted: true},
 		{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},

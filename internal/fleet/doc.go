@@ -21,5 +21,6 @@
 //
 // The tests of this package test everything that processes share. TestWorlds simulates what can happen to a fleet, and
 // counts every avoidable 429. It also requires that requests which wait for a bucket are sent at 80 % of the bucket's
-// rate or more. Each fault suspends this requirement while it lasts, and for another 4 s and one period of the bucket.
+// rate or more. Each fault suspends this requirement while the fault lasts, and for another 4 s and one period of the
+// bucket.
 package fleet

@@ -15,8 +15,8 @@ import (
 // late is the quota of a bucket that opens 0.3 s later than responses announce.
 var late = discordsim.Fixed(5, 5*time.Second).Late(300*time.Millisecond, 0)
 
-// When one process has learnt how late a bucket opens, other processes must know it, too, for this bucket and for other
-// buckets with the same hash.
+// When one process has learnt how late a bucket opens, other processes must also know this lateness, for the same
+// bucket and for other buckets with the same hash.
 func TestLatenessIsKnownToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: late, Hash: "messages"})

@@ -11,7 +11,7 @@ import (
 // Most methods in this file are troubles (simulated faults) of a play. Such a method is called when the play begins. It
 // draws the times of its events, and returns at once.
 
-// at calls a function after the given time, unless the play is over by then.
+// at calls a function after the given time, unless the play is over at that time.
 func (s *stage) at(after time.Duration, do func()) { s.during(after, 0, do) }
 
 // during is like at, for a function that begins a trouble of the given length.

@@ -34,7 +34,8 @@ func (l *lateness) add(d time.Duration) {
 	l.least, l.most = min(l.least, d), max(l.most, d)
 }
 
-// spread asserts that the delays of many timers were spread over the whole range from 0 to most, and never outside it.
+// spread asserts that the delays of many timers were spread over the whole range from 0 to the duration most, and never
+// outside this range.
 func (l *lateness) spread(t *testing.T) {
 	t.Helper()
 	assert.GreaterOrEqual(t, l.least, time.Duration(0))

@@ -271,7 +271,7 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// After a 502, a library by itself would send the message again, although Discord may have posted it. With the
+// After a 502, a library by itself would send the message again, although Discord may already have posted it. With the
 // transport it must not.
 func repeatsNothing(t *testing.T, f *fixture) {
 	below := new(failing)

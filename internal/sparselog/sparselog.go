@@ -41,7 +41,7 @@ type class struct{ message, class string }
 // history is the state of a class.
 type history struct {
 	written time.Duration // when the latest line was written
-	left    int           // number of lines that were left out since then
+	left    int           // number of lines that were left out since the last line
 	latest  Line          // the latest line that was left out
 	ctx     context.Context
 }
@@ -97,7 +97,7 @@ func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int,
 	return left, true
 }
 
-// due reports whether the next line may be written. If the clock has gone backwards, the line may be written, too.
+// due reports whether the next line may be written. The line may also be written if the clock has gone backwards.
 func (h *history) due(now time.Duration) bool {
 	since := now - h.written
 	return since < 0 || since >= Interval

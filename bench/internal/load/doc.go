@@ -9,9 +9,9 @@
 // # The ideal
 //
 // The ideal client sends only when it is certain that the server accepts the request. It learns of a reset half a round
-// trip late, and its next request arrives half a round trip after that. So a cycle takes the window and one round trip,
-// which is always the smallest one of the latency. The ideal client also has to discover routes that it does not know.
-// Efficiency is the time of the ideal client divided by the time of the run.
+// trip after the reset, and its next request arrives another half round trip later. So a cycle takes the window and one
+// round trip. This round trip is always the shortest that the latency allows. The ideal client also has to discover
+// routes that it does not know. Efficiency is the time of the ideal client divided by the time of the run.
 //
 // # A machine that stalls
 //

@@ -111,7 +111,7 @@ func GlobalQuota(perSecond int) discordsim.Quota {
 	return discordsim.Aligned(perSecond, time.Second, 0)
 }
 
-// begin returns the server's configuration for a run that begins now. The aligned windows begin now, too.
+// begin returns the server's configuration for a run that begins now. The aligned windows also begin now.
 func (s *Scenario) begin(settings Settings) discordsim.Config {
 	config := s.server
 	config.Seed = settings.Seed

@@ -30,11 +30,11 @@ type replay struct {
 
 	arrival event
 	next    int // index of the next arrival
-	asking  int // number of requests that have arrived and that settle has not handled yet
+	asking  int // number of requests that have arrived and were not yet handled by settle
 
 	// mu guards all fields below, and record.predicted.
 	mu      sync.Mutex
-	answers []*exchange // requests that the manager has answered and that settle has not handled yet
+	answers []*exchange // requests that the manager has answered and that were not yet handled by settle
 }
 
 // errStuck reports a fault of the manager.
@@ -146,7 +146,7 @@ type exchange struct {
 	response ratelimits.Response
 }
 
-// acquire asks the manager for a lease in a goroutine, which adds the answer to the answers. It returns when the
+// acquire starts a goroutine that asks the manager for a lease and adds the result to the answers. It blocks until the
 // request waits or has an answer, so that the manager sets no timer while the replay goes on.
 func (x *exchange) acquire() {
 	x.asked, x.opened, x.entered = x.clock.now, buckets.WaitsForNothing, make(chan struct{})

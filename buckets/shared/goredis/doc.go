@@ -25,6 +25,6 @@
 //   - ClusterStateReloadInterval is 60 s: for up to this time after a failover, the client of a cluster calls the dead
 //     node.
 //
-// [Settings], [ClusterSettings] and [FailoverSettings] change these defaults. They do not change values that you
-// have set, except that they always set ContextTimeoutEnabled.
+// [Settings], [ClusterSettings] and [FailoverSettings] change these defaults. They keep the values that you have set,
+// with one exception: they always set ContextTimeoutEnabled.
 package goredis

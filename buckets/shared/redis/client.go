@@ -21,7 +21,7 @@ const (
 	longestReconnect = time.Second
 )
 
-// Client is a client of a server. A Store uses a Client, and other stores that need a shared.Runner can use one, too.
+// Client is a client of a server. A Store uses a Client. Other stores that need a shared.Runner can also use a Client.
 // It is safe for concurrent use.
 type Client struct {
 	connections *connections

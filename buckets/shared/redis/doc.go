@@ -19,8 +19,8 @@
 //
 // A call runs one script at most once: the client never repeats the script, even if a connection breaks after the
 // script was sent. A call ends at the latest when its context ends, whatever the state of the server and the network.
-// The client connects again when a call needs a connection. It closes a connection if a ping on it gets no reply within
-// two seconds.
+// The client connects again when a call needs a connection. It closes a connection if a ping on that connection gets no
+// reply within two seconds.
 //
 // # Checks
 //

@@ -54,7 +54,7 @@ func mayPass(err error) bool {
 }
 
 // repeat makes attempts in the background until one succeeds. It continues even after an error that does not disappear
-// by itself. Calls return that error until an operator has removed its cause.
+// by itself. Calls return such an error until an operator has removed the cause of the error.
 func (l *later) repeat() {
 	l.running.Go(func() {
 		for pause := firstReconnect; ; pause = min(2*pause, longestReconnect) {

@@ -104,7 +104,7 @@ func (s *settings) pass(o shared.Option) error {
 	return nil
 }
 
-// WithTLS turns on TLS with the given configuration, whatever the scheme of the URL. It applies to Sentinels, too. If
+// WithTLS turns on TLS with the given configuration, whatever the scheme of the URL. It also applies to Sentinels. If
 // the configuration has no ServerName, the certificates of all servers are checked against the first host of the URL.
 // Nil is an error; pass &tls.Config{} for the defaults.
 func WithTLS(config *tls.Config) Option {

@@ -1,8 +1,8 @@
 package redis
 
 // Permissions lists the commands that a user of the server must be allowed to use. In a cluster the user also needs
-// cluster|slots and cluster|shards, with Sentinels it needs role on the primary and the replicas, and for a database
-// other than 0 it needs select. With info, Open can check the memory policy.
+// cluster|slots and cluster|shards. With Sentinels the user needs role on the primary and the replicas. For a database
+// other than 0 the user needs select. With info, Open can check the memory policy.
 //
 // ACLRules returns rules for these commands, and for the keys and channels. Open reports the first command that the
 // user may not use.

@@ -67,8 +67,8 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 }
 
 // Connect connects to a server as Open does, for other stores that need a shared.Runner. It uses only the options
-// WithTLS and WithClientOption, and ignores the options about limits. It checks that the server answers and accepts the
-// user. It checks neither keys nor scripts.
+// WithTLS and WithClientOption, and ignores the options about limits. It checks that the server answers and that the
+// server accepts the user. It checks neither keys nor scripts.
 func Connect(ctx context.Context, url string, options ...Option) (*Client, error) {
 	var s settings
 	o, err := s.apply(url, options)

@@ -82,8 +82,8 @@ func (b *bucket) unsent(now time.Duration, p *permit) {
 	b.tell(now, report{kind: unsent, name: p.name, gen: p.gen, since: now})
 }
 
-// Next implements shared.Bucket. It gives back permits that were not taken within half of their lease, because these
-// could expire before their requests have ended.
+// Next implements shared.Bucket. It gives back permits that were not taken within half of their lease, because such
+// permits could expire before the end of their requests.
 func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

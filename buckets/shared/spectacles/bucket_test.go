@@ -83,7 +83,7 @@ func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 		adopt()
 		synctest.Wait()
 		assert.Len(t, other.burst(9), 1)
-		// A request in flight must be charged to the next window, too.
+		// A request in flight must also be charged to the next window.
 		time.Sleep(1100 * time.Millisecond)
 		assert.Len(t, p.burst(9), 1)
 	})

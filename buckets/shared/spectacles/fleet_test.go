@@ -56,7 +56,7 @@ func slow(in, out time.Duration) discordsim.Latency {
 }
 
 // A fleet must send nearly as many requests as the ideal client. It must get no 429s, except if some of its clients
-// follow the specification to the letter, which causes 429s.
+// follow the specification to the letter, because the specification causes 429s.
 func TestFleetIsNearTheIdeal(t *testing.T) {
 	long(t)
 	t.Parallel()

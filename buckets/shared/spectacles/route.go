@@ -16,7 +16,7 @@ import (
 //	POST         /webhooks/3/token         /webhooks/3/:token
 //
 // All methods of a path share a counter, except for the deletion of a message, which has a counter of its own. All
-// tokens of a webhook share a counter, too.
+// tokens of a webhook also share a counter.
 func ByPath(key shared.Key) string {
 	method, path, ok := pathOf(key)
 	if !ok {

@@ -47,8 +47,8 @@ func WithRoute(name func(shared.Key) string) Option {
 // unanswered, and a counter without an expiry is deleted. The minimum is a second, and the default is 30 s.
 func WithLease(d time.Duration) Option { return func(s *Store) { s.lease = max(d, time.Second) } }
 
-// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer fails. If it
-// reaches the server after that time, it has no effect. The default is 500 ms.
+// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer fails. If such a
+// call reaches the server after this time, it has no effect. The default is 500 ms.
 func WithCallTimeout(d time.Duration) Option {
 	return func(s *Store) { s.timeout = max(d, time.Millisecond) }
 }

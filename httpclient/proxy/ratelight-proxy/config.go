@@ -24,7 +24,7 @@ import (
 )
 
 // config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ followed by the
-// flag's name in capitals, with underscores. Variables of other proxies are accepted, too, if they have the same
+// flag's name in capitals, with underscores. Variables of other proxies are also accepted if they have the same
 // meaning. The help texts of the flags are in flagHelp.
 type config struct {
 	Listen         string        `placeholder:"HOST:PORT"`

@@ -38,7 +38,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// variables lists the environment variables of other proxies that the command accepts.
+// variables lists those environment variables of other proxies which the command also accepts.
 var variables = []string{
 	"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
 }
@@ -609,8 +609,8 @@ func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 }
 
 // The command must not start with a port that is in use, a store that it cannot reach, or the state file of another
-// process, whose state it would overwrite. It must not open a pipe, because opening a pipe blocks until another process
-// opens the other end, and no signal ends that wait.
+// process, whose state it would overwrite. The command must not open a pipe, because opening a pipe blocks until
+// another process opens the other end, and no signal ends this wait.
 func TestWhatPreventsTheStartIsAnErrorThatNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

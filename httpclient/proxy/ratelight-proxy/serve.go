@@ -171,7 +171,7 @@ func (s *service) pages() http.Handler {
 	return mux
 }
 
-// lifter is the transport, except that LiftHolds lifts the holds of the proxy, too.
+// lifter is the transport, except that LiftHolds also lifts the holds of the proxy.
 type lifter struct {
 	*httpclient.Transport
 	handler *proxy.Handler
