@@ -78,8 +78,8 @@ type Attempts struct {
 	// FirstPause is the first pause before another attempt, and MaxPause the longest. The pause doubles each time, up to
 	// MaxPause. In addition, each pause is made longer or shorter at random, by up to a quarter of FirstPause. If a server
 	// error asks for a longer pause with Retry-After, that pause is used, up to MaxPause. The defaults are
-	// DefaultFirstPause and DefaultMaxPause. If only one of the two is set, and FirstPause would exceed
-	// MaxPause, all pauses have the length that is set. If both are set so, all pauses are FirstPause.
+	// DefaultFirstPause and DefaultMaxPause. A MaxPause that is set alone also
+	// bounds FirstPause. Otherwise, if FirstPause is longer than MaxPause, all pauses are FirstPause.
 	FirstPause, MaxPause time.Duration
 
 	// Nonce adds a random nonce of 25 characters and the field enforce_nonce to each message that is created in a channel
