@@ -53,7 +53,7 @@ func (t *trial) rejects(spoil func(c *call)) {
 	t.expect(panicked == nil || c.ctx == nil, "an error was expected, but the call panicked: %v", panicked)
 	t.expect(lease == (buckets.Lease{}), "with the error %v, a zero Lease was expected", c.now().err)
 	if c.ctx != nil && c.ctx.Err() != nil {
-		t.fails(c, []string{"canceled"})
+		t.fails(c, "canceled")
 	}
 	t.play("message1 goes # a wrong call must not affect other requests")
 }
