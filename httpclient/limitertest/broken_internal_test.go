@@ -84,6 +84,7 @@ var mutants = []mutant{
 		name: "ignores refused fields", answer: answering(ratelimits.ClassSubLimit, ignore),
 		fails: "refusal/what waits/fields; refusal/how long/fields; hold/never shortened/fields",
 	},
+	{name: "obeys only three 429s", obeys: 3, fails: "refusal/how long/"},
 	{
 		name:   "takes the edge for a global limit",
 		answer: answering(ratelimits.ClassEdge, asClass(ratelimits.ClassGlobal)),
@@ -171,7 +172,18 @@ var mutants = []mutant{
 		fails: "trouble/a server error; trouble/server errors, counted",
 	},
 	{
-		name: "blocks at the end", answer: func(*ratelimits.Response) { time.Sleep(time.Second) },
+		name:  "blocks in Update",
+		sent:  blocksIf(func(_ bool, r ratelimits.Response) bool { return r.Status > 0 }),
+		fails: "lease/ending does not block",
+	},
+	{
+		name:  "blocks in Return",
+		sent:  blocksIf(func(sent bool, _ ratelimits.Response) bool { return !sent }),
+		fails: "lease/ending does not block",
+	},
+	{
+		name:  "blocks in Release",
+		sent:  blocksIf(func(sent bool, r ratelimits.Response) bool { return sent && r.Status == 0 }),
 		fails: "lease/ending does not block",
 	},
 	{

@@ -1,12 +1,12 @@
 package limitertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -84,66 +84,51 @@ func (d *discord) tally() (all tally) {
 	return all
 }
 
-// serve runs a step of a script with the fake Discord, and returns false if words are no such step:
-//
-//	limit message1 fixed 5/1s  a window of five in a second; a bucket hash may follow, otherwise it is the route's name
-//	trip 20ms to 50ms          the round-trip time from now on, a fixed or a random one
-//	refuse user                one message is answered; the next one gets a 429 of this class, and is sent again
-//	use up the global limit    as many messages as it allows are sent at once, each to another channel
-//	others send 5 message1     another client with the same credential sends five
-//	send 13 message1           thirteen requests are sent, one after the other, and again after a 429
-//	send ab message1           two are sent, and have names
-//	all end within 10s         nothing that was sent still waits or is in flight then
-//	all granted                the limiter has granted all that was sent, except what was cancelled
-//	all succeed within 10s     all that was sent has status 200 then, except what was cancelled
-//	none refused               Discord has sent no 429 except those of faults
-//	at most 2 refused          Discord has sent at most two 429s, not counting those of faults
-//	in order                   all that was sent was granted in the order of arrival, if the limiter promises Order
-//	full rate                  messages with a limit of 5 in 1s can be sent at that rate, so no place has been lost
-func (t *trial) serve(words []string) bool {
-	switch last := words[len(words)-1]; words[0] {
-	case "limit":
-		limit, period, _ := strings.Cut(words[3], "/")
+// serve runs a step with the fake Discord, and returns false if the step is none.
+func (t *trial) serve(s *step) bool {
+	switch {
+	case s.is(`limit ([a-z-]+\d*) (fixed|sliding|leaky) (\d+)/(TIME)(?: ([a-z]+))?`): // and perhaps a hash
 		quota := discordsim.Quota{
-			Kind: valueOf[discordsim.Kind](words[2]), Limit: number(limit), Period: duration(period),
+			Kind: valueOf[discordsim.Kind](s.parts[2]), Limit: number(s.parts[3]), Period: duration(s.parts[4]),
 		}
-		hash := append(words[4:], nameOf(words[1]))[0]
+		hash := cmp.Or(s.parts[5], nameOf(s.parts[1]))
 		t.discord.use(func(*discordsim.World) {
-			t.discord.limits[routeOf(words[1]).Route()] = discordsim.Variant{Hash: hash, Quota: quota}
+			t.discord.limits[routeOf(s.parts[1]).Route()] = discordsim.Variant{Hash: hash, Quota: quota}
 		})
-	case "trip":
-		t.trip.Store(int64(duration(words[1])))
-		t.jitter.Store(int64(duration(last) - duration(words[1])))
-	case "refuse":
+	case s.is(`trip (TIME)(?: to (TIME))?`): // the round-trip time from now on, a fixed or a random one
+		least := duration(s.parts[1])
+		t.trip.Store(int64(least))
+		t.jitter.Store(int64(duration(cmp.Or(s.parts[2], s.parts[1])) - least))
+	case s.is(`refuse (CLASS)`): // one message is answered; the next one gets a 429 of this class, and is sent again
 		t.play("send 1 message1; 50ms later")
-		t.discord.faults(refuses(t.discord.tally().arrived+1, last, 800*time.Millisecond))
+		t.discord.faults(refuses(t.discord.tally().arrived+1, s.parts[1], 800*time.Millisecond))
 		t.play("send 1 message1+content; 50ms later")
-	case "use":
+	case s.is(`use up the global limit`): // as many messages as it allows are sent at once, each to another channel
 		if t.burst(t.global, t.global); count(t.sent[len(t.sent)-t.global:]) < t.global {
 			t.skip("the limiter does not send as many requests at once as its global limit allows")
 		}
-	case "others":
-		r := seenBy(t.newCall(last).request)
-		t.discord.use(func(fake *discordsim.World) { fake.Consume(time.Now(), r, number(words[2])) })
-	case "send":
-		for _, name := range names(words[1]) {
-			t.named[name] = t.post(last)
+	case s.is(`others send (\d+) (REQUEST)`): // another client with the same credential sends them
+		r := seenBy(t.newCall(s.parts[2]).request)
+		t.discord.use(func(fake *discordsim.World) { fake.Consume(time.Now(), r, number(s.parts[1])) })
+	case s.is(`send ([a-z]+|[1-9]\d*) (REQUEST)`): // they are sent one after the other, and again after a 429
+		for _, name := range names(s.parts[1]) {
+			t.named[name] = t.post(s.parts[2])
 			t.settle()
 		}
-	case "all":
-		if len(words) > 2 {
-			t.end(duration(last))
+	case s.is(`all end within (TIME)`): // nothing that was sent still waits or is in flight then
+		t.end(duration(s.parts[1]))
+	case s.is(`all (granted|succeed)(?: within (TIME))?`): // all that was sent, with status 200, except what was cancelled
+		if s.parts[2] != "" {
+			t.end(duration(s.parts[2]))
 		}
-		if words[1] != "end" {
-			t.succeed(t.sent, words[1] == "succeed")
-		}
-	case "none":
+		t.succeed(t.sent, s.parts[1] == "succeed")
+	case s.is(`none refused`): // Discord has seen no 429 except those of faults
 		t.refused(0)
-	case "at":
-		t.refused(number(words[2]))
-	case "in":
+	case s.is(`at most (\d+) refused`):
+		t.refused(number(s.parts[1]))
+	case s.is(`in order`): // all that was sent was granted in the order of arrival, if the limiter promises Order
 		t.inOrder(t.sent)
-	case "full":
+	case s.is(`full rate`): // messages with a limit of 5 in 1s can be sent at that rate, so no place has been lost
 		t.fullRate()
 	default:
 		return false

@@ -102,7 +102,7 @@ func (c *testCase) named(beginnings []string) bool {
 // perform runs the case with a new limiter, in a bubble unless WithRealTime was given.
 func (c *testCase) perform(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, s settings) *trial {
 	t.Helper()
-	trial := &trial{settings: s, why: c.why, named: make(map[string]*call)}
+	trial := &trial{settings: s, name: c.name, why: c.why, named: make(map[string]*call)}
 	inTime := synctest.Test
 	if s.realTime {
 		inTime = func(t *testing.T, f func(t *testing.T)) { f(t) }

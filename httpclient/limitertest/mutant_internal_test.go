@@ -2,7 +2,9 @@ package limitertest
 
 import (
 	"context"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +46,7 @@ type mutant struct {
 	answer  func(r *ratelimits.Response)
 	sent    func(sent bool, r ratelimits.Response) bool
 	end     func(l *limiter, r ratelimits.Response, end func()) // calls its end if the lease is to end
+	obeys   int                                                 // how many 429s are not ignored, 0: all
 	forgets bool                                                // the manager is replaced after 5 s without a call
 	open    bool                                                // Close does nothing
 }
@@ -55,7 +58,8 @@ func (m mutant) limiter(t *testing.T) httpclient.Limiter {
 // limiter is a limiter with the mistake of a mutant.
 type limiter struct {
 	mutant
-	t *testing.T
+	t        *testing.T
+	refusals atomic.Int64 // 429s so far
 
 	mu      sync.Mutex
 	calls   int
@@ -117,6 +121,9 @@ type mutantEnd struct {
 func (e mutantEnd) End(sent bool, r ratelimits.Response) {
 	if e.sent != nil {
 		sent = e.sent(sent, r)
+	}
+	if r.Status == http.StatusTooManyRequests && e.refusals.Add(1) > int64(e.obeys) && e.obeys > 0 {
+		ignore(&r)
 	}
 	if e.answer != nil {
 		e.answer(&r)
@@ -195,6 +202,16 @@ func ignore(r *ratelimits.Response) { *r = ratelimits.Response{Status: 500} }
 // asClass returns a function that changes the class of a refusal.
 func asClass(class ratelimits.Class) func(r *ratelimits.Response) {
 	return func(r *ratelimits.Response) { r.Class = class }
+}
+
+// blocksIf returns a function that blocks for a second before a lease ends, if the condition is true.
+func blocksIf(condition func(sent bool, r ratelimits.Response) bool) func(sent bool, r ratelimits.Response) bool {
+	return func(sent bool, r ratelimits.Response) bool {
+		if condition(sent, r) {
+			time.Sleep(time.Second)
+		}
+		return sent
+	}
 }
 
 // hideBucket removes the bucket hash.

@@ -49,11 +49,12 @@ func refused(answer string) string {
 
 func (s *suite) refusals() {
 	for _, k := range refusals {
+		refusal := " gets " + strings.ReplaceAll(k.answer, "T", usualWait) + "\n"
 		answered := `
 			message1 gets 200 4/5 1s; message2 gets 200 4/5 1s; history1 gets 200 4/5 1s
 			callback1 gets 204; followup1 gets 200 4/5 1s; message1+other gets 200 4/5 1s
 			a: message1+content goes
-			10ms later; a gets ` + strings.ReplaceAll(k.answer, "T", usualWait) + "\n"
+			10ms later; a` + refusal
 		waits, goes := answered, answered
 		for i, p := range probes {
 			if i < k.reach {
@@ -64,7 +65,8 @@ func (s *suite) refusals() {
 		}
 		s.play("refusal/what waits/"+k.name, k.why, waits, k.needs...)
 		s.play("refusal/how long/"+k.name,
-			"a wait shorter than the 429 says causes the next 429, a longer wait loses time", answered+`
+			"a wait shorter than the 429 says causes the next 429, a longer wait loses time", answered+
+				strings.Repeat("b: message1+content goes after "+usualWait+"; b"+refusal, 3)+` # each time
 				b: message1+content goes after `+usualWait+`; b gets 200 4/5 1s
 				message1 goes`, k.needs...)
 		if k.reach < everyProbe {

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -18,30 +19,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// play runs the steps of a script, which stand on lines of their own or between semicolons. # begins a comment.
-// "message1" is a request to a route, see newCall. Letters name requests: "ab" are two of them.
-//
-//	a: message1 goes            the limiter must grant this request at once; its lease remains open
-//	bc: message1 wait           two more requests must wait
-//	30: message1 go             30 requests that have no names
-//	c: a                        the Request of a is acquired again, with no check
-//	message1 waits              a request that is withdrawn after the check
-//	message1 waits or fails     the limiter may also reject it
-//	b goes; c waits             what must be true now of earlier requests
-//	b goes within 2s            it must be granted in the next two seconds, from now on
-//	b goes after 2s             it must be granted two seconds after the latest answer, neither earlier nor later
-//	b goes after 3s to 4s from a  it must be granted in this time after the answer to a
-//	b goes if fast              if the limiter needs no throughput, b may also wait, and the case ends
-//	c fails too-long            AcquireRequest must have failed with this error, see fails
-//	c fails within 2s deadline  it must fail in the next two seconds
-//	a gets 200 4/5 2s           a must be granted; its response says that four of five are left, see answer
-//	a gets at once 200          the same, and ending the lease must not block
-//	a returns; b releases       the leases end with Return and Release
-//	c cancels                   the context of c ends
-//	10ms later; 2s+ later       time passes; with a plus, also the tolerance
-//	close                       Close must succeed and end all waits
-//
-// The method serve lists the steps with the fake Discord.
+// play runs the steps of a script, which stand on lines of their own or between semicolons. # begins a comment. The
+// methods serve, act and check list the forms of steps. "message1" is a request to a route, see newCall. Letters name
+// requests: "ab" are two of them.
 func (t *trial) play(script string) {
 	for line := range strings.Lines(script) {
 		if line = strings.TrimSpace(line); line == "" {
@@ -49,42 +29,78 @@ func (t *trial) play(script string) {
 		}
 		t.steps = append(t.steps, line)
 		steps, _, _ := strings.Cut(line, "#")
-		for step := range strings.SplitSeq(steps, ";") {
-			if words := strings.Fields(step); len(words) > 0 && !t.serve(words) {
-				t.act(words)
+		for text := range strings.SplitSeq(steps, ";") {
+			if text = strings.Join(strings.Fields(text), " "); text != "" {
+				t.run(&step{text: text})
 			}
 		}
 	}
 }
 
+// run runs a step. It panics if it does not understand the whole step, because scripts are constants.
+func (t *trial) run(s *step) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			panic(fmt.Sprintf("limitertest: case %q, step %q: %v", t.name, s.text, problem))
+		}
+	}()
+	if !t.serve(s) {
+		t.act(s)
+	}
+}
+
+// step is a step of a script, or the end of one.
+type step struct {
+	text  string
+	parts []string // what the groups of the step's form match, from index 1
+}
+
+// terms replaces the words in capitals of forms.
+var terms = strings.NewReplacer(
+	"CLASS", `user|shared|sub-limit|global|edge`,
+	"REQUEST", `[a-z-]+\d*(?:\+(?:other|nobody|elsewhere|ordered|content|embeds|(?:max|by)=\d[^ /+]*))*`,
+	"TIME", `\d[^ /+]*`,
+)
+
+var forms sync.Map // the compiled forms
+
+// is reports whether the whole step has this form, which is a regular expression with terms.
+func (s *step) is(form string) bool {
+	compiled, ok := forms.Load(form)
+	if !ok {
+		compiled = regexp.MustCompile("^(?:" + terms.Replace(form) + ")$")
+		forms.Store(form, compiled)
+	}
+	s.parts = compiled.(*regexp.Regexp).FindStringSubmatch(s.text)
+	return s.parts != nil
+}
+
 // act runs a step without the fake Discord.
-func (t *trial) act(words []string) {
-	subject, isNew := strings.CutSuffix(words[0], ":")
+func (t *trial) act(s *step) {
 	switch {
-	case isNew:
-		for _, name := range names(subject) {
-			c := t.newCall(words[1])
+	case s.is(`([a-z]+|[1-9]\d*): (REQUEST)(?: (.+))?`): // new requests; a number of them have no names
+		for _, name := range names(s.parts[1]) {
+			c := t.newCall(s.parts[2])
 			c.label = strings.TrimPrefix(name+": ", "-: ") + c.spec
-			t.named[name] = t.check(t.ask(c), true, words[2:])
+			t.named[name] = t.check(t.ask(c), true, s.parts[3])
 		}
-	case words[len(words)-1] == "later":
-		d, tolerant := strings.CutSuffix(subject, "+")
-		wait := duration(d)
-		if tolerant {
-			wait += t.late(1)
-		}
-		t.wait(wait)
-	case subject == "close":
+	case s.is(`(TIME) later`): // time passes
+		t.wait(duration(s.parts[1]))
+	case s.is(`(TIME)\+ later`): // with the tolerance
+		t.wait(duration(s.parts[1]) + t.late(1))
+	case s.is(`close`): // Close must succeed and end all waits
 		t.close()
-	case paths[nameOf(subject)] == "":
-		for _, name := range names(subject) {
-			t.check(t.named[name], false, words[1:])
+	case s.is(`([a-z]+) cancels?`): // the contexts end at the same time
+		for _, name := range names(s.parts[1]) {
+			t.call(name).cancel()
 		}
-		if words[1] == "cancel" || words[1] == "cancels" {
-			t.settle() // once for all
+		t.settle()
+	case s.is(`([a-z]+) (.+)`) && paths[s.parts[1]] == "": // what must be true now of earlier requests
+		for _, name := range names(s.parts[1]) {
+			t.check(t.call(name), false, s.parts[2])
 		}
-	default:
-		c := t.check(t.ask(t.newCall(subject)), true, words[1:])
+	case s.is(`(REQUEST) (.+)`): // a new request, which ends with the step
+		c := t.check(t.ask(t.newCall(s.parts[1])), true, s.parts[2])
 		if c.waiting() {
 			c.cancel()
 			t.settle()
@@ -92,6 +108,8 @@ func (t *trial) act(words []string) {
 		if c.answered.IsZero() {
 			t.giveBack(c) // even after the cancellation, because the request may have been granted before
 		}
+	default:
+		panic("it has no known form")
 	}
 }
 
@@ -103,77 +121,73 @@ func names(text string) []string {
 	return strings.Split(text, "")
 }
 
-// check runs the verb of a step for one request. It may replace a new request, and returns the one that counts.
-func (t *trial) check(c *call, isNew bool, verb []string) *call {
-	if len(verb) == 0 {
-		return c
+// call returns the request that has this name.
+func (t *trial) call(name string) *call {
+	c := t.named[name]
+	if c == nil {
+		panic("no request is named " + name)
 	}
-	switch verb[0] {
-	case "goes", "go":
-		t.goes(c, verb[1:])
-	case "waits", "wait":
+	return c
+}
+
+// check runs the end of a step for one request. It may replace a new request, and returns the one that counts.
+func (t *trial) check(c *call, isNew bool, verb string) *call {
+	switch s := (&step{text: verb}); {
+	case s.is(``): // only a name
+	case s.is(`go(?:es)?( if fast)?`): // at once; if the limiter need not be fast, the case may also end here
+		if s.parts[1] != "" && t.throughput == 0 && c.waiting() {
+			t.skip("the limiter sends one request at a time")
+		}
+		t.goes(c)
+	case s.is(`goes within (TIME)`): // it must be granted in this time, from now on
+		latest := time.Now().Add(duration(s.parts[1]) + t.late(1))
+		t.await(c, latest)
+		t.grantedBetween(c, c.began, latest)
+	case s.is(`goes after (TIME)(?: to (TIME))?(?: from ([a-z]))?`): // after the latest answer, or the one to this
+		since := t.answered
+		if s.parts[3] != "" {
+			since = t.call(s.parts[3]).answered
+		}
+		latest := since.Add(duration(cmp.Or(s.parts[2], s.parts[1])) + t.late(1))
+		t.wait(time.Until(latest))
+		t.grantedBetween(c, since.Add(duration(s.parts[1])), latest)
+	case s.is(`waits?( or fails)?`): // the limiter may reject it only if the step says so
 		ok := t.soon(func() bool {
 			if t.realTime && isNew && c.granted() { // a part of the limiter does not know of the limit yet
 				t.giveBack(c)
 				c = t.ask(t.newCall(c.spec))
 			}
-			return c.waiting() || len(verb) > 1 && c.failed()
+			return c.waiting() || s.parts[1] != "" && c.failed()
 		})
 		t.expect(ok, "%s was expected to wait, but %s", c.label, c)
-	case "fails", "fail":
-		t.fails(c, verb[1:])
-	case "gets":
-		t.goes(c, nil)
-		rest, mayBlock := verb[1:], verb[1] != "at"
-		if !mayBlock {
-			rest = verb[3:]
+	case s.is(`fails?(?: within (TIME))?(?: (canceled|deadline|too-long))?`): // it must have failed, or fail in this time
+		if s.parts[1] != "" {
+			t.await(c, time.Now().Add(duration(s.parts[1])+t.late(1)))
 		}
-		response := answer(rest, nameOf(c.spec))
+		t.fails(c, s.parts[2])
+	case s.is(`gets( at once)? (?:(2\d\d|5\d\d)|429 (CLASS)(?: (TIME))?)(?: (\d+)/(\d+) (TIME)(?: (-|[a-z]+))?)?`):
+		t.goes(c)
+		response := answer(s.parts[2:], nameOf(c.spec))
 		c.answered = time.Now()
 		t.answered = c.answered
-		c.now().lease.Update(response)
-		took := time.Since(c.answered)
-		t.expect(mayBlock || took <= t.late(0), "Update was expected to return at once, but took %v", took)
-		t.settle()
-	case "returns":
-		t.giveBack(c)
-	case "releases":
-		c.now().lease.Release()
-		t.settle()
-	case "cancels", "cancel":
-		c.cancel()
+		t.endLease(c, s.parts[1] != "", func(l buckets.Lease) { l.Update(response) })
+	case s.is(`returns( at once)?`):
+		t.endLease(c, s.parts[1] != "", buckets.Lease.Return)
+	case s.is(`releases( at once)?`):
+		t.endLease(c, s.parts[1] != "", buckets.Lease.Release)
 	default:
-		panic("limitertest: unknown verb " + verb[0])
+		panic("its end has no known form: " + verb)
 	}
 	return c
 }
 
-// goes expects that a request is granted.
-func (t *trial) goes(c *call, how []string) {
-	option := make(map[string]string)
-	for pair := range slices.Chunk(how, 2) {
-		option[pair[0]] = pair[1]
-	}
-	within, after := option["within"], option["after"]
-	if within == "" && after == "" {
-		if option["if"] == "fast" && t.throughput == 0 && c.waiting() {
-			t.skip("the limiter sends one request at a time")
-		}
-		t.expect(t.soon(c.granted), "%s was expected to be granted at once, but %s", c.label, c)
-		return
-	}
-	earliest, latest := c.began, time.Now()
-	if within != "" {
-		latest = latest.Add(duration(within) + t.late(1))
-		t.await(c, latest)
-	} else {
-		since := t.answered
-		if from := t.named[option["from"]]; from != nil {
-			since = from.answered
-		}
-		earliest, latest = since.Add(duration(after)), since.Add(duration(cmp.Or(option["to"], after))+t.late(1))
-		t.wait(time.Until(latest))
-	}
+// goes expects that a request is granted at once.
+func (t *trial) goes(c *call) {
+	t.expect(t.soon(c.granted), "%s was expected to be granted at once, but %s", c.label, c)
+}
+
+// grantedBetween expects that a request was granted at one of these times, or between them.
+func (t *trial) grantedBetween(c *call, earliest, latest time.Time) {
 	at := c.now().at
 	t.expect(c.granted() && !at.Before(earliest) && !at.After(latest),
 		"%s was expected to be granted between %v and %v after its call, but %s",
@@ -189,17 +203,12 @@ func (t *trial) await(c *call, deadline time.Time) {
 	t.settle()
 }
 
-// fails expects that a request has failed, or fails in time, with an error of this kind: "canceled", "deadline",
-// "too-long", or any error. A *ratelimits.TooLongError must match context.DeadlineExceeded if the request has a
-// deadline, and only then.
-func (t *trial) fails(c *call, how []string) {
-	if len(how) > 1 {
-		t.await(c, time.Now().Add(duration(how[1])+t.late(1)))
-		how = how[2:]
-	}
+// fails expects that a request has failed with an error of this kind: "canceled", "deadline", "too-long", or any error.
+// A *ratelimits.TooLongError must match context.DeadlineExceeded if the request has a deadline, and only then.
+func (t *trial) fails(c *call, kind string) {
 	t.expect(t.soon(c.failed), "%s was expected to fail, but %s", c.label, c)
 	err, ok := c.now().err, true
-	switch isDeadline := errors.Is(err, context.DeadlineExceeded); strings.Join(how, "") {
+	switch isDeadline := errors.Is(err, context.DeadlineExceeded); kind {
 	case "canceled":
 		ok = errors.Is(err, context.Canceled)
 	case "deadline":
@@ -209,7 +218,7 @@ func (t *trial) fails(c *call, how []string) {
 		t.expect(isDeadline == has, "errors.Is(err, context.DeadlineExceeded) was expected to be %v for: %v", has, err)
 		ok = errors.As(err, new(*ratelimits.TooLongError))
 	}
-	t.expect(ok, "%s was expected to fail with another error (%s), but %s", c.label, how, c)
+	t.expect(ok, "%s was expected to fail with another error (%s), but %s", c.label, kind, c)
 }
 
 // close closes the limiter, which must end all waits within a second.
@@ -255,12 +264,17 @@ func nameOf(spec string) string {
 
 // routeOf returns the route of a request without "+".
 func routeOf(spec string) routes.CompiledRoute {
-	method, path, _ := strings.Cut(paths[nameOf(spec)], " ")
-	return must(routes.Match(method, strings.ReplaceAll(path, "#", strings.TrimPrefix(spec, nameOf(spec)))))
+	name := nameOf(spec)
+	number := strings.TrimPrefix(spec, name)
+	method, path, known := strings.Cut(paths[name], " ")
+	if !known || strings.Contains(path, "#") != (number != "") {
+		panic("no such route: " + spec)
+	}
+	return must(routes.Match(method, strings.ReplaceAll(path, "#", number)))
 }
 
 // newCall returns a call that has not begun. It is for a request such as "message1+other": a route and what
-// distinguishes the request from others. The name of an earlier call stands for the same Request.
+// distinguishes the request from others, see terms. The name of an earlier call stands for the same Request.
 func (t *trial) newCall(spec string) *call {
 	c := &call{label: spec, spec: spec, began: time.Now(), decided: make(chan struct{}), ended: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(t.ctx)
@@ -291,23 +305,18 @@ func (t *trial) newCall(spec string) *call {
 	return c
 }
 
-// answer returns the response that words describe: the status, for a 429 its class and for how long, and the state of
+// answer returns the response that a step describes: the status, for a 429 its class and for how long, and the state of
 // the bucket, as in "429 user 1s 0/5 1s": none of five is left, and the reset is in 1 s. The bucket hash is the next
-// word, or the name of the route; "-" means that the response names none.
-func answer(words []string, name string) ratelimits.Response {
-	r := ratelimits.Response{Status: number(words[0])}
-	words = words[1:]
-	if r.Status == http.StatusTooManyRequests {
-		r.Class = valueOf[ratelimits.Class](words[0])
-		if words = words[1:]; len(words) > 0 {
-			r.HasRetryAfter, r.RetryAfter = true, duration(words[0])
-			words = words[1:]
-		}
+// word, or usualHash; "-" means that the response names none.
+func answer(parts []string, usualHash string) ratelimits.Response {
+	class := valueOf[ratelimits.Class](cmp.Or(parts[1], ratelimits.ClassOK.String()))
+	r := ratelimits.Response{Status: number(cmp.Or(parts[0], "429")), Class: class}
+	if parts[2] != "" {
+		r.HasRetryAfter, r.RetryAfter = true, duration(parts[2])
 	}
-	if len(words) > 0 {
-		remaining, limit, _ := strings.Cut(words[0], "/")
-		r.Limited, r.Remaining, r.Limit, r.ResetAfter = true, number(remaining), number(limit), duration(words[1])
-		r.Bucket = strings.TrimPrefix(append(words[2:], name)[0], "-")
+	if parts[3] != "" {
+		r.Limited, r.Remaining, r.Limit, r.ResetAfter = true, number(parts[3]), number(parts[4]), duration(parts[5])
+		r.Bucket = strings.TrimPrefix(cmp.Or(parts[6], usualHash), "-")
 		r.Stamp = time.Now().Add(r.ResetAfter).UnixMilli() // for limiters that share limits with other processes
 	}
 	return r.Clip()
@@ -327,13 +336,13 @@ func valueOf[T interface {
 			return value
 		}
 	}
-	panic("limitertest: unknown word " + name)
+	panic("unknown word " + name)
 }
 
 // must panics if there is an error, because scripts are constants.
 func must[T any](value T, err error) T {
 	if err != nil {
-		panic("limitertest: " + err.Error())
+		panic(err)
 	}
 	return value
 }

@@ -19,6 +19,7 @@ import (
 // trial is one run of a case with a new limiter.
 type trial struct {
 	settings
+	name     string
 	why      string
 	limiter  httpclient.Limiter
 	ctx      context.Context // parent of the contexts of all requests; ends with the case
@@ -211,8 +212,14 @@ func (c *call) set(change func(o *outcome)) {
 }
 
 // giveBack ends the lease of a request that was not sent. If there is none, giveBack does nothing.
-func (t *trial) giveBack(c *call) {
-	c.now().lease.Return()
+func (t *trial) giveBack(c *call) { t.endLease(c, false, buckets.Lease.Return) }
+
+// endLease ends the lease of a request. If atOnce is true, that must not block.
+func (t *trial) endLease(c *call, atOnce bool, end func(buckets.Lease)) {
+	began := time.Now()
+	end(c.now().lease)
+	took := time.Since(began)
+	t.expect(!atOnce || took <= t.late(0), "the lease of %s was expected to end at once, but that took %v", c.label, took)
 	t.settle()
 }
 
