@@ -8,9 +8,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A server that is compatible with Discord may have a bucket for each URL, and may name these buckets arbitrarily. Then
-// neither the major parameter nor the hash of the latest response identifies the bucket of the next request. A route
-// whose buckets are like that gets one bucket for each path.
+// A server that is compatible with Discord may have a bucket for each URL, and may name these buckets arbitrarily. On
+// such a server, neither the major parameter nor the hash of the latest response identifies the bucket of the next
+// request. A route whose buckets are like that gets one bucket for each path.
 
 const (
 	// differentPaths is how many paths of a route must name different hashes, each of an otherwise unused (fresh) bucket,

@@ -45,7 +45,7 @@ var callersOf = struct {
 }{all: make(map[*buckets.RESTBucketManager][]*caller)}
 
 // everybodyLeaves ends a test: it cancels the waiting callers and returns the leases. Then it requires that no request
-// waits or is in flight. It does not check that while requests of AcquireFunc still wait.
+// waits or is in flight, unless requests of AcquireFunc still wait.
 func everybodyLeaves(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	callersOf.Lock()

@@ -91,7 +91,7 @@ func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
 	})
 }
 
-// steppingClock is a clock without monotonic time: when it is set, elapsed times change, too.
+// steppingClock is a clock without monotonic time: when the clock is set, even elapsed times change.
 type steppingClock struct {
 	clockwork.Clock
 	step atomic.Int64

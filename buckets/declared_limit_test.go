@@ -258,8 +258,8 @@ func TestOldestRequestOfADeclaredLimitLeavesFirst(t *testing.T) {
 	})
 }
 
-// Responses given to UpdateRateLimits belong to requests that the manager did not send. Such requests must count for
-// declared limits, too.
+// Responses given to UpdateRateLimits belong to requests that the manager did not send. Like the manager's own
+// requests, they must count for declared limits.
 func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))

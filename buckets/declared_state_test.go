@@ -23,7 +23,7 @@ func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
 	answer(t, call(background, m, r), plain(200))
 }
 
-// Requests that a process has sent must count for a declared limit in the next process, too.
+// Requests that a process has sent must still count for a declared limit in the next process.
 func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

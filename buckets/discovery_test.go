@@ -65,7 +65,7 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 }
 
 // The responses to three requests arrive in the order third, first, second. The response to the second request names
-// another hash. That must not change the route's hash, because the third request is newer.
+// another hash. This response must not change the route's hash, because the third request is newer.
 func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		here := limited("here", 50, 40, time.Minute)
@@ -431,8 +431,8 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 	}
 }
 
-// Each channel has its own hash. Requests to some channels get a 404. These requests must be limited by the buckets of
-// their channels' hashes, too.
+// Each channel has its own hash. Requests to some channels get a 404. Like all others, these requests must be limited
+// by the buckets of their channels' hashes.
 func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, one(discordsim.Rule{

@@ -92,8 +92,8 @@ func (l *life) checkEmpty() {
 	}
 }
 
-// leftOver calls tell for each kind of thing of which requests still hold some at Discord's server, with their number.
-// If there are no requests, it must not call tell.
+// leftOver calls tell for each kind of thing that requests still hold at Discord's server, with the number of these
+// things. If there are no requests, it must not call tell.
 func (m *RESTBucketManager) leftOver(tell func(what string, n int)) {
 	stats := m.Stats()
 	s := m.discord

@@ -19,7 +19,7 @@ import (
 // visit a state, the explorer plays this list once from the start. Before each event that it tries there, it restores
 // the state.
 //
-// With RATELIGHT_EXPLORE=1 the explorer visits almost three million states. On two processors that takes about a minute
+// With RATELIGHT_EXPLORE=1 the explorer visits almost three million states. On two processors this takes about a minute
 // and a half. RATELIGHT_EXPLORE_STORY="world: 4 8 0" prints one story in words. The report of a counter-example ends
 // with the value for its story.
 
@@ -211,8 +211,8 @@ func (l *savedLife) goTo(story []event) {
 	l.state = saveState(l.life)
 }
 
-// lookAgain makes the server check all waiting requests again. If a request leaves because of that, the server has
-// missed that the request could leave. This is a fault.
+// lookAgain makes the server check all waiting requests again. If a request leaves because of that, the server had
+// missed that the request could leave, which is a fault.
 func (l *life) lookAgain() {
 	s := l.server
 	s.mu.Lock()

@@ -18,7 +18,7 @@ type objectGraph struct {
 	maps    []func() // functions that restore one map each
 }
 
-// savedObject is an object, or the elements of a slice (value), and a copy of the contents (saved).
+// savedObject holds value, which is an object or the elements of a slice, and saved, a copy of the contents of value.
 type savedObject struct{ value, saved reflect.Value }
 
 // objectKey identifies an object. The first field of a struct has the same address as the struct, so the type is part

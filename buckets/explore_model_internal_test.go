@@ -72,7 +72,7 @@ func (l *life) liftHolds() {
 	l.forgetPredictions()
 }
 
-// forgetPredictions discards all predictions. It is called after an event that they could not take into account.
+// forgetPredictions discards all predictions. It is called after an event that the predictions could not foresee.
 func (l *life) forgetPredictions() {
 	for i := range l.actors {
 		l.actors[i].leaves = 0
@@ -162,9 +162,9 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	}
 }
 
-// refusedByCount is called when the server refuses a request because its bucket is used up. That is a fault of the
-// manager unless another client used the bucket, a route has moved, LiftHolds was called, or the request was sent
-// before the limit was known.
+// refusedByCount is called when the server refuses a request because its bucket is used up. Such a refusal is a fault
+// of the manager unless another client used the bucket, a route has moved, LiftHolds was called, or the request was
+// sent before the limit was known.
 func (l *life) refusedByCount(a *actor, hash int, c *counted) {
 	if !c.others && !l.moved && !l.forgiven[hash] && !a.unaware {
 		l.fail("%s is refused, although no other client uses the bucket", a)

@@ -88,7 +88,7 @@ var answerNames = [answers]string{
 type counted struct {
 	until  time.Duration
 	used   int
-	others bool // another client has used the bucket, too
+	others bool // another client has also used the bucket
 }
 
 type stage uint8

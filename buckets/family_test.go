@@ -305,7 +305,7 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 	})
 }
 
-// Only an error has named a route's hash. That hash must be known after a restart, too.
+// Only an error has named a route's hash. That hash must still be known after a restart.
 func TestAHashThatAnErrorHasNamedIsKnownAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		failure := limited("reactions", 9, 8, time.Minute)

@@ -368,9 +368,9 @@ func TestWaitersThatLeave(t *testing.T) {
 	}
 }
 
-// leave lets five callers wait at a gate. Then it calls how with a function that cancels the callers whose numbers are
-// in leaving. It requires that the other callers are granted in order and that no request is left. It returns all five
-// callers.
+// leave lets five callers wait at a gate. Then it calls the function how, whose argument cancels the callers whose
+// numbers are in leaving. leave requires that the other callers are granted in order and that no request is left, and
+// returns all five callers.
 func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, how func(cancel func())) []*caller {
 	t.Helper()
 	var waiting, staying []*caller
@@ -414,7 +414,8 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 }
 
 // endsAsGranted is a context that ends at the moment at which its request is granted. As soon as the request begins to
-// wait, Acquire calls Done, which calls end. end makes room for the request and ends the context.
+// wait, Acquire calls Done, which calls the function end. This function makes room for the request and ends the
+// context.
 type endsAsGranted struct {
 	context.Context
 	end func()

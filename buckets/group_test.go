@@ -84,7 +84,7 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 		queueUp(m, message, "a", 1000, plain(200), &sent)
 		require.Len(t, sent.take(), 5)
 		queueUp(m, always(message(5000)), "b", 2, plain(200), &sent)
-		queueUp(m, always(message(1)), "c", 2, plain(200), &sent) // in this bucket, a request of group a waits, too
+		queueUp(m, always(message(1)), "c", 2, plain(200), &sent) // a request of group a also waits in this bucket
 		sent.take()
 		wait(4 * time.Second)
 		all := sent.take()
@@ -146,8 +146,8 @@ func TestPredictedWaitCountsTheTurnsOfGroups(t *testing.T) {
 	})
 }
 
-// One group has requests in a thousand buckets at the global limit. Predictions must count the turns of groups there,
-// too, so that no request of another group is rejected.
+// One group has requests in a thousand buckets, which wait for the global limit. Predictions for that limit must count
+// the turns of groups, so that no request of another group is rejected.
 func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))

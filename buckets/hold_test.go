@@ -181,8 +181,8 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	return all
 }
 
-// A lease waits for the body of a 429 while the manager is restarted. After the restart, another lease waits for a
-// body. The end of the old lease must not end the wait for that body.
+// A lease waits for the body of a 429 while the manager is restarted. After the restart, a new lease waits for the body
+// of another 429. The end of the old lease must not end the new lease's wait.
 func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
@@ -250,7 +250,7 @@ func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
 	})
 }
 
-// LiftHolds or a restart ends the hold of a resource. Buckets that are created later must not be held, either.
+// LiftHolds or a restart ends the hold of a resource. Buckets that are created after that must not be held.
 func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"lifted", "restarted"} {
@@ -291,8 +291,8 @@ func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 	})
 }
 
-// The hold of a resource moves with a route to a bucket where requests of another route wait. Those requests must be
-// rejected if their waits become too long.
+// The hold of a resource moves with a route to a bucket where requests of another route wait. The requests of the other
+// route must be rejected if their waits become too long.
 func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
@@ -313,7 +313,7 @@ func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 	})
 }
 
-// A shared 429 in one process must hold the resource in other processes, too, for all credentials.
+// A shared 429 in one process must hold the resource for all credentials, in the other processes as well.
 func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, newStore(t))

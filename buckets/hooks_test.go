@@ -73,7 +73,7 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 	})
 }
 
-// Several requests that were in flight together get a 429 each. That must count as one hold, with one warning.
+// Several requests that were in flight together get a 429 each. These 429s must count as one hold, with one warning.
 func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
@@ -241,8 +241,8 @@ func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// Hooks and log handlers must get the context of the request for which they are called, because tracing needs that.
-// That must also be so if a request was granted because another request ended.
+// Hooks and log handlers must get the context of the request for which they are called, because tracing needs that
+// context. They must get this context even if the request was granted because another request ended.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		told := make(map[string][]any)

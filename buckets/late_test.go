@@ -28,8 +28,8 @@ func notYet(limit int, rest time.Duration) ratelimits.Response {
 	return usedUp("messages", limit, rest)
 }
 
-// showLate shows the manager that a bucket of one request opens late. A request at the announced time gets a 429. When
-// it is sent again lateBy after that time, it is accepted.
+// showLate shows the manager that a bucket of one request opens late. A request at the announced time gets a 429. The
+// request is sent again when lateBy has passed since that time, and is accepted.
 func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -111,7 +111,8 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 	})
 }
 
-// One hash has shown that its buckets open late. That must not delay the buckets of another hash.
+// Responses with one hash have shown that its buckets open late. This lateness must not delay the buckets of another
+// hash.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		showLate(t, m, message(1))
@@ -122,8 +123,8 @@ func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	})
 }
 
-// The server opens each second of the global limit 200 ms late. When 429s have shown this, requests must be sent 200 ms
-// later, too. A manager that restores the state must do the same.
+// The server opens each second of the global limit 200 ms late. When 429s have shown this, each second's requests must
+// be sent 200 ms later. A manager that restores the state must do the same.
 func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	const late = 200 * ms

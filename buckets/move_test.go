@@ -193,7 +193,7 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 }
 
 // While LiftHolds runs, the requests of a bucket with a hold move to another bucket. The hold that moves with them must
-// end, too.
+// end as well.
 func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -211,7 +211,7 @@ func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 }
 
 // A request with priority arrives while a bucket moves. Its place in the queue is among requests that have already
-// moved, so it must follow them and not stay in the UNKNOWN bucket.
+// moved, so the request must follow them and not stay in the UNKNOWN bucket.
 func TestUrgentRequestFollowsThoseWhoHaveMoved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -297,8 +297,8 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	}
 }
 
-// A 429 arrives between two parts of a move. It must hold all requests that it applies to, whether they have moved or
-// not. Requests that would have to wait too long must be rejected at once.
+// A 429 arrives between two parts of a move. The 429 must hold all requests to which it applies, whether they have
+// moved or not. Requests that would have to wait too long must be rejected at once.
 func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	classes := []ratelimits.Class{
 		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
@@ -354,8 +354,8 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	}
 }
 
-// A 429 makes the waits of 900 requests too long. The manager checks fewer requests at a time. Nevertheless, all 900,
-// and no others, must be rejected at once.
+// A 429 makes the waits of 900 requests too long. The manager checks fewer than 900 requests at a time. Nevertheless,
+// all 900, and no others, must be rejected at once.
 func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(1000*time.Second), buckets.WithGlobalLimit(0))

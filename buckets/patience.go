@@ -6,10 +6,10 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Requests may wait for the outcome of another request: of the first one of a route, or of the first one after a 429.
-// That request may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded.
-// After that time, the next request is sent with what is known at that moment. If nothing is known, one request of each
-// major parameter is sent. Only ordered requests wait longer.
+// Requests may wait for the outcome of another request: the first request of a route, or the first one after a 429. The
+// awaited request may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is
+// bounded. After that time, the next request is sent with what is known at that moment. If nothing is known, one
+// request of each major parameter is sent. Only ordered requests wait longer.
 
 // patience is how long requests wait for the outcome of another request after it was sent, or after the headers of its
 // 429 arrived. Most attempts have ended after that time, and clients with a timeout of 15 s, such as discord.js, have
@@ -50,7 +50,8 @@ func (h *held) stopWaiting(now time.Duration) {
 }
 
 // split moves the routes of an UNKNOWN bucket to one UNKNOWN bucket for each major parameter, because the bucket's
-// first request has not ended in time. Otherwise many such requests would delay all others one after another.
+// first request has not ended in time. Without the split, many requests without an outcome, one after another, would
+// delay all others.
 func (h *held) split(now time.Duration) {
 	b, unanswered, touched := h.bucket, &ratelimits.Response{}, make(map[*bucket]struct{})
 	erring := h.entry.erring(b.group)

@@ -41,7 +41,7 @@ func (o *slowOutcome) prepare(t *testing.T, m *buckets.RESTBucketManager) (slow 
 	return slow
 }
 
-// slowOutcomes lists all of these situations.
+// slowOutcomes lists all situations in which requests wait for an outcome.
 var slowOutcomes = func() []slowOutcome {
 	one, two, reaction := *request(message(1)), *request(message(2)), limited("reactions", 100, 90, time.Minute)
 	both := []answered{roomyMessage, {two, roomy}}
@@ -219,8 +219,8 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	}
 }
 
-// A request of an undiscovered route may belong to the bucket of another route. So requests of that bucket must wait
-// for the outcome of the undiscovered request, too, but not longer than the constant patience.
+// A request of an undiscovered route may belong to the bucket of another route. So requests of that bucket must also
+// wait for the outcome of the undiscovered request, but not longer than the constant patience.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))

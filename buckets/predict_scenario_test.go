@@ -134,7 +134,7 @@ func (s *scenario) prepare() {
 }
 
 // last sends one more request, whose maximum wait is most. It returns the predicted wait, the real wait, the tolerance
-// for their difference, and whether the wait could be predicted.
+// for the difference between the two, and whether the wait could be predicted.
 func (s *scenario) last(
 	t *testing.T, most time.Duration,
 ) (predicted, waited, tolerance time.Duration, known bool, err error) {

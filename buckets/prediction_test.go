@@ -65,8 +65,8 @@ func TestNobodyIsRefusedAtTheMomentWhenItCouldGo(t *testing.T) {
 	})
 }
 
-// A longer hold makes some waits too long. Requests with such waits must be rejected at once; the others must go on
-// waiting.
+// A longer hold makes some waits too long. Requests with such waits must be rejected at once; all other requests must
+// go on waiting.
 func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -368,8 +368,8 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 	}
 }
 
-// When a request comes back to its place, or the period becomes longer, all requests behind have to wait longer.
-// Requests whose waits become too long must be rejected.
+// When a request comes back to its place, or the period becomes longer, all requests behind that place have to wait
+// longer than predicted. Requests whose waits become too long must be rejected.
 func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
@@ -396,7 +396,7 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 }
 
 // A hold makes the wait of two requests longer, and the first is rejected. The first must no longer count as ahead of
-// the second. Otherwise, the second would be rejected, too.
+// the second. Otherwise, the second would also be rejected.
 func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))

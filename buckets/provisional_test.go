@@ -137,7 +137,7 @@ func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 	}
 }
 
-// A route moves to another hash. Its charges must move, too.
+// A route moves to another hash. The route's charges must move with it.
 func TestChargesMoveWithTheirRoute(t *testing.T) {
 	t.Parallel()
 	for where, c := range map[string]struct {

@@ -174,8 +174,8 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	}
 }
 
-// A Request is used again after its wait was cancelled. It must wait behind earlier requests, and Fields must be called
-// again.
+// A Request is used again after its wait was cancelled. The Request must wait behind earlier requests, and Fields must
+// be called again.
 func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
@@ -245,8 +245,8 @@ func TestACancelledRequestDelaysNoOtherBucket(t *testing.T) {
 	})
 }
 
-// A request fails and is granted again at once, because there is room. After a later 429, it must still keep its place
-// in the queue.
+// A request fails and is granted again at once, because there is room. If it then gets a 429, it must still have its
+// old place in the queue.
 func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))

@@ -12,8 +12,8 @@ import "time"
 // turn, by start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's previous turn ends, but
 // not before the latest end of a used turn. All queues without a group count as one tenant.
 
-// rank orders queues: the queue with the smallest rank sends first. Two ranks are equal only if one of them has
-// priority and the other does not.
+// rank orders queues: the queue with the smallest rank sends first. Two queues have the same rank only if one of the
+// queues has priority and the other does not.
 type rank = time.Duration
 
 // rank returns the rank of the queue, which must not be empty.

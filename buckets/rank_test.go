@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Many requests of one tenant are cancelled, in some cases with priority. Each must give back its turn, so that the
+// Many requests of one tenant, in some cases with priority, are cancelled. Each must give back its turn, so that the
 // tenant's next request leaves as early as without the cancelled ones.
 func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 	t.Parallel()
@@ -343,7 +343,7 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 }
 
 // Processes share a bucket, and the store has granted a permit to a waiting request. A request with priority overtakes
-// this request and uses the permit. Then the overtaken request must have the place of the request with priority.
+// this request and uses the permit. Then the overtaken request must get the place that the request with priority had.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := sharers(t, 1)

@@ -123,8 +123,8 @@ func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
 	})
 }
 
-// For a minute after a change of the limit, some of Discord's servers still name the old limit. These contradictions
-// must not count.
+// For a minute after a change of the limit, some of Discord's servers still name the old limit. The contradictions that
+// this causes must not count.
 func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithEviction(0, time.Hour))
@@ -172,7 +172,8 @@ func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	})
 }
 
-// A route moves while its old bucket is held. The hold must move, too, unless it belonged to the old bucket itself.
+// A route moves while its old bucket is held. The hold must move with the route, unless it belonged to the old bucket
+// itself.
 func TestHoldMovesWithItsRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -291,7 +292,7 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 		other := ask(m, message(2))
 		assert.True(t, other.granted())
 		other.update(limited("common", 50, 49, time.Minute))
-		for channel := 3; channel < 6; channel++ { // 429s of one route do not prove a foreign bucket, either
+		for channel := 3; channel < 6; channel++ { // 429s of a single route do not prove a foreign bucket
 			ask(m, compile(routes.GetChannel, "3")).update(usedUp("channel", 5, time.Second))
 			wait(2 * time.Second)
 		}
@@ -301,8 +302,8 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 	})
 }
 
-// A request was sent before the 429s and succeeds after them. That proves nothing, so it must not end the hold early.
-// The response still counts in the request's own bucket.
+// A request was sent before the 429s and succeeds after them. This success proves nothing, so it must not end the hold
+// early. The response still counts in the request's own bucket.
 func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 50, 49, time.Minute))

@@ -145,8 +145,8 @@ func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits
 }
 
 // end ends the process and returns its state. A killed process leaves the state that it wrote some time before its end.
-// If the process met a hidden limit after that, the state lacks this limit. So no process is killed in a world with
-// hidden limits.
+// If the process met a hidden limit after it wrote the state, the state lacks this limit. So no process is killed in a
+// world with hidden limits.
 func (r *restarts) end() []byte {
 	if !r.hidden && r.chance.IntN(2) == 0 {
 		state := r.write()

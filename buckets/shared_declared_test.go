@@ -190,8 +190,8 @@ func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 	}
 }
 
-// An idle declared limit is evicted. The permits that were used before must still count when a manager uses the limit
-// again.
+// An idle declared limit is evicted. The permits that were used before the eviction must still count when a manager
+// uses the limit again.
 func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pairDeclares(t, newStore(t), buckets.WithEviction(time.Second, buckets.DefaultExpireAfter))

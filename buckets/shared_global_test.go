@@ -72,8 +72,8 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 	})
 }
 
-// A request is rejected because the part of the global limit would come too late. Nevertheless, the request must ask
-// for a part, which later requests can use.
+// A request is rejected because its process would get a part of the global limit too late. Nevertheless, the request
+// must ask for a part, which later requests can use.
 func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, m := besideABusyOne(t)

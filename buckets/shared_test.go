@@ -101,7 +101,8 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 	})
 }
 
-// Even a request with a maximum wait of 0 waits for the store's answer, but for at most a second. Then it is rejected.
+// Even a request with a maximum wait of 0 waits for the store's answer, but for at most a second. If there is no answer
+// by then, the request is rejected.
 func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &noisy{store: patientStore(t)}
@@ -143,8 +144,8 @@ func (b promptBucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[t
 	}
 }
 
-// The store's answer with a permit comes after the manager has found no permit, but before it decides about the
-// request. Then a request that must not wait must be granted.
+// The store's answer with a permit comes after the manager has found no permit, but before the manager decides about
+// the request. Even a request that must not wait must then be granted.
 func TestAnswerThatComesBeforeARequestIsJudged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, prompt{newStore(t)})

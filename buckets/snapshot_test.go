@@ -70,7 +70,7 @@ func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
 	})
 }
 
-// A server may put a token from the path into a bucket hash. Snapshots and errors must not show it.
+// A server may put a token from the path into a bucket hash. Snapshots and errors must not show this token.
 func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 68) // as long as a webhook's token
@@ -102,7 +102,7 @@ func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 	}
 }
 
-// A hash that another process has discovered may contain a token, too. Snapshots must not show it.
+// Even a hash that another process has discovered may contain a token. Snapshots must not show this token.
 func TestSnapshotShowsNoTokenInAHashThatAnotherProcessFound(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const token = "secret-token"

@@ -266,8 +266,8 @@ func TestStateIsWrittenWhateverTheWallClockSays(t *testing.T) {
 	}
 }
 
-// WriteState must not copy its lists again and again while they grow. This test is not parallel, because it counts the
-// allocations of all goroutines.
+// While WriteState builds its lists, it must not copy them again and again. This test is not parallel, because it
+// counts the allocations of all goroutines.
 func TestWritingAStateTakesLittleMemoryForEachBucket(t *testing.T) {
 	const n, most = 20_000, 2000 // bytes
 	m := started(t)
@@ -376,8 +376,8 @@ func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
 	}
 }
 
-// The manager is closed while WriteState runs. The state must not count as final, because requests may have been sent
-// after a part of the state was read.
+// The manager is closed while WriteState runs. The written state must not count as final, because requests may have
+// been sent after WriteState had read a part of the state.
 func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &busyClock{Clock: clockwork.NewRealClock()}
@@ -777,8 +777,8 @@ func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
 	})
 }
 
-// After a kill, buckets count as used up for a period. That must also apply to the second process after the kill if the
-// period has not ended by then.
+// After a kill, buckets count as used up for a period. If the second process after the kill starts before that period
+// has ended, the buckets must also count as used up in this process.
 func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))

@@ -18,9 +18,9 @@ import (
 )
 
 // Assertions about times sometimes fail by chance, so these are benchmarks. In one run, each benchmark does the same
-// work beside few and beside many objects of some kind. It reports the ratio of the two processor times ("x") and the
-// processor time beside many objects ("cpu-ms"). Both come from the fastest rounds. The comments say which values are
-// wanted and which were measured.
+// work beside few and beside many objects of some kind. The benchmark reports the ratio of the two processor times
+// ("x") and the processor time beside many objects ("cpu-ms"). Both come from the fastest rounds. The comments say
+// which values are wanted and which were measured.
 
 // cost measures act with few and with many objects. prepare creates n objects and returns act.
 func cost(
@@ -209,8 +209,8 @@ func BenchmarkStructuralRequestsInFlightWhenBucketsAreFound(b *testing.B) {
 	}, buckets.WithUnknownMode(buckets.UnknownUnlimited))
 }
 
-// Each message of a channel may have a sub-limit. For a request to which none of these applies, the manager must not
-// examine all of them.
+// Each message of a channel may have a sub-limit. For a request to which none of these sub-limits applies, the manager
+// must not examine all of them.
 //
 // Wanted: x <= 2.
 func BenchmarkStructuralRequestsBesideSubLimits(b *testing.B) {

@@ -99,8 +99,8 @@ func longest(flows []*flow) (wait time.Duration) {
 }
 
 // ideal simulates the same demands without a manager, by backfilling. Of the tenants that need several limits, the one
-// that has waited longest has a reservation for the instant at which all of its limits will be open. Other requests are
-// sent before it if they do not delay that instant.
+// that has waited longest has a reservation for the instant at which all of its limits will be open. Requests of other
+// tenants are sent earlier if they do not delay that instant.
 func (c *crossing) ideal() []*flow {
 	flows := c.flows()
 	back := map[string][]time.Duration{} // when each charge of a limit ends

@@ -159,7 +159,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 	})
 }
 
-// comesBack sends a request again after each of the responses. Each time it must be granted within a minute.
+// comesBack sends a request again after each of the responses. Each time, the request must be granted within a minute.
 func (c *caller) comesBack(t *testing.T, m *buckets.RESTBucketManager, responses ...ratelimits.Response) {
 	t.Helper()
 	for _, r := range responses {

@@ -10,7 +10,8 @@ import (
 
 // Of the requests with the same key in Request.Supersedes only the newest has to be sent. So at most one of them waits,
 // and none leaves after a newer one has left. A newer request is queued with the arrival time of the older request, and
-// only then is the older one removed. So their queue keeps its rank, its turn and its reservation, in any line.
+// only then is the older one removed. So the queue of the two requests keeps its rank, its turn and its reservation, in
+// any line.
 
 // series is the state of the requests of an account with one key while any of them waits or is in flight. A nil series
 // has no requests. The server's mu guards it.
@@ -37,7 +38,7 @@ func (m *RESTBucketManager) seriesKey(k *ask, key string) uint64 {
 
 // Begin records that the caller makes the request now: of requests with the same key in Request.Supersedes, the one
 // that begins later is newer. Without Begin, a request begins with its first AcquireRequest. Call Begin before anything
-// that takes long, such as receiving the body. It does not block.
+// that takes long, such as receiving the body. Begin does not block.
 func (m *RESTBucketManager) Begin(r *Request) {
 	if r.Supersedes != "" {
 		r.version = m.versions.Add(1)

@@ -297,7 +297,7 @@ func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 }
 
 // A newer request belongs to another group and takes an early place in that group's queue. If that makes the wait of
-// another request there too long, the other request must be rejected.
+// another request in this queue too long, the other request must be rejected.
 func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t)

@@ -188,8 +188,8 @@ func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 }
 
 // Requests of an unknown route got errors without limit headers, but the server may have counted them. As soon as a
-// response names the hash and the limit, those requests must be charged in their buckets. That response may be a
-// success or a 429. A 429 also says when the current period of the refused request's own bucket ends.
+// response, whether a success or a 429, names the hash and the limit, the failed requests must be charged in their
+// buckets. A 429 also says when the current period of the refused request's own bucket ends.
 func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	for name, found := range map[string]ratelimits.Response{
@@ -384,7 +384,7 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 	t.Parallel()
 	const many = 9000
 	bubble(t, func(t *testing.T) {
-		// So many requests in flight would exceed their share of a budget.
+		// The requests in flight would exceed their share of a budget, so the manager gets no budget.
 		m := started(t, buckets.WithInvalidBudget(0, 0, 0))
 		ask(m, followUp(0)).update(plain(404))
 		leases := make([]buckets.Lease, many)

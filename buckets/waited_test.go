@@ -80,7 +80,7 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 }
 
 // Requests wait for the outcome of the request that goes first, on a new route or after a hold. If they still wait
-// after that outcome, the reason of the wait must be the window.
+// after that outcome, the reason must be the window.
 func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"first of its route": false, "first after a hold": true} {

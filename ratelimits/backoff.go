@@ -9,7 +9,7 @@ import (
 )
 
 // Backoff computes growing delays: unit, unit × base, unit × base², …, up to a maximum. To each delay it adds a random
-// duration between -jitter and jitter, so that many clients do not retry at the same time. It corresponds to the
+// duration between -jitter and jitter, so that many clients do not retry at the same time. Backoff corresponds to the
 // exponential backoff of hikari (a Discord library for Python). A Backoff is not safe for concurrent use.
 type Backoff struct {
 	unit    time.Duration

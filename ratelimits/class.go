@@ -30,7 +30,7 @@ const (
 
 var classNames = [NumClasses]string{"ok", "user", "shared", "sub-limit", "global", "edge"}
 
-// String returns the class in lower case, as in logs and metrics.
+// String returns the name of the class in lower case, as it appears in logs and metrics.
 func (c Class) String() string {
 	if int(c) < len(classNames) {
 		return classNames[c]

@@ -16,14 +16,14 @@ const (
 
 // farthest is the largest distance between an encoded instant and the base of the encoding, and also the longest
 // encoded duration. The base of a Window is the result of Reset: the time at which the last charge and the hold have
-// ended. The base of a Permit is the result of Sent. Instants that are farther in the past make no difference any more.
-// Instants that are farther in the future only say how long something unusual is remembered.
+// ended. The base of a Permit is the result of Sent. Instants that are farther than this in the past make no difference
+// any more. Instants that are farther in the future only say how long something unusual is remembered.
 const farthest = 2 * LongestTrust
 
-// Append appends a compact form of the window to b and returns the result. DecodeWindow makes an equal window from it.
-// The encoded times are those of the clock with which the window is used; Shift converts a window to another clock. If
-// a time is more than two days before or after the end of all charges and holds, the time is changed so that the
-// distance is two days.
+// Append appends a compact form of the window to b and returns the result. DecodeWindow makes an equal window from this
+// form. The encoded times are those of the clock with which the window is used; Shift converts a window to another
+// clock. If a time is more than two days before or after the end of all charges and holds, the time is changed so that
+// the distance is two days.
 func (w *Window) Append(b []byte) []byte {
 	e := newWriter(b, windowFormat, w.Reset())
 	w.visit(e)
@@ -42,7 +42,8 @@ func DecodeWindow(data []byte) (w Window, rest []byte, err error) {
 	return w, d.data, nil
 }
 
-// Append appends a compact form of the permit to b and returns the result. DecodePermit makes an equal permit from it.
+// Append appends a compact form of the permit to b and returns the result. DecodePermit makes an equal permit from this
+// form.
 func (p Permit) Append(b []byte) []byte {
 	e := newWriter(b, permitFormat, p.sent)
 	p.visit(e)

@@ -71,7 +71,7 @@ func (l *ledger) plain() ledger {
 	return ledger{many: &manyCharges{all: append([]charge{}, l.list()...)}, total: l.total, unsure: l.unsure}
 }
 
-// leaves calls f for each number and flag in a value, and in the values to which it leads.
+// leaves calls f for each number and flag in a value, and in all values that it contains or points to.
 func leaves(v reflect.Value, name string, f func(string, reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -224,8 +224,8 @@ func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
 }
 
-// If another process has written a window, the window must not wait for more than a day, even if its lateness is
-// longer.
+// If another process has written a window, the window must not wait for more than a day, even if its lateness is more
+// than a day.
 func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	var w Window

@@ -110,7 +110,7 @@ func TestDeclaredLimitIsAtLeastOne(t *testing.T) {
 }
 
 // Outcomes may be reported late and out of order. The server may have counted a slow request late, so the request stays
-// charged for longer. But it must not keep other requests charged.
+// charged for longer. But the slow request must not keep other requests charged.
 func TestSlowRequestKeepsNoOthersCharged(t *testing.T) {
 	t.Parallel()
 	const period = 10 * time.Minute

@@ -40,9 +40,9 @@ type TooLongError struct {
 	Declared string
 	// Bucket is the bucket hash, as in X-RateLimit-Bucket. It is empty if it is not known or may contain a token.
 	Bucket string
-	// Key is the same for requests of one manager that wait for the same limit: that of a bucket, of a credential, or of
-	// the edge, or a declared limit. Another manager has another Key for the same limit. Callers can use it to space out
-	// repeated requests that wait for the same limit. It contains no token, and can be empty.
+	// Key is the same for requests of one manager that wait for the same limit, which may be a bucket, the global limit of
+	// a credential, the edge, or a declared limit. Another manager has another Key for the same limit. Callers can use the
+	// Key to space out repeated requests that wait for the same limit. The Key contains no token, and can be empty.
 	Key string
 	// Cause is the error of the server of shared limits, if the wait could not be predicted because that server is
 	// unavailable. Otherwise it is nil. errors.Is and errors.As find it.
@@ -126,7 +126,7 @@ type QueueFullError struct {
 	// Waiting is the number of waiting requests. It counts the requests of all credentials, or only those of the request's
 	// credential if that credential may not take more of the places.
 	Waiting int
-	// Max is the number of these requests that may wait at the same time at present.
+	// Max is how many of the requests that Waiting counts may wait at the same time at present.
 	Max int
 }
 
@@ -153,7 +153,8 @@ func (e *SupersededError) Error() string {
 }
 
 // EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to retry. The
-// request was not repeated. All requests from this IP address are held for the duration Hold. Then one is sent first.
+// request was not repeated. All requests from this IP address are held for the duration Hold. After that, one request
+// is sent before the others.
 type EdgeError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -178,8 +179,8 @@ type BudgetError struct {
 	Limit  int
 	Period time.Duration
 	// RetryAfter is the time until some invalid responses are no longer counted. It is 0 if the next permission depends on
-	// requests in flight instead. Responses are counted in slices of a sixtieth of Period, so RetryAfter may be too long
-	// by one slice.
+	// the outcomes of requests in flight. Responses are counted in slices of a sixtieth of Period, so RetryAfter may be
+	// too long by one slice.
 	RetryAfter time.Duration
 }
 

@@ -62,8 +62,9 @@ const (
 	believed             // the last of several contradicted responses: the bucket now works in another way
 )
 
-// enoughLeftOut is how many responses that contradict the evidence must come soon after each other to be believed. Then
-// the bucket has changed. Fewer such responses may be mistakes of the server, or correct responses after a mistake.
+// enoughLeftOut is how many responses that contradict the evidence must come soon after each other to be believed.
+// After enoughLeftOut such responses, the bucket has changed. Fewer of them may be mistakes of the server, or correct
+// responses after a mistake.
 const enoughLeftOut = 3
 
 // judge updates the evidence with a response. If the response contradicts the evidence, judge makes all kinds possible

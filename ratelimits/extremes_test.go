@@ -105,7 +105,8 @@ func TestResponsesWithFieldsAtTheirExtremesStopNoWindow(t *testing.T) {
 	})
 }
 
-// soon asserts that waits are bounded. The bound is high, because hidden limits are remembered for several periods.
+// soon asserts that waits are bounded. The bound of these waits is high, because hidden limits are remembered for
+// several periods.
 func soon(t require.TestingT, now time.Duration, waits ...time.Duration) {
 	for i, wait := range waits {
 		require.LessOrEqual(t, wait, 1000*ratelimits.LongestTrust, fmt.Sprint(i))

@@ -16,9 +16,8 @@ type fixedEvidence struct {
 	// reset-after was named.
 	least      time.Duration
 	leastSpent int32
-	// count is the largest count of the latest window, plus the requests that were sent since. That many requests stay
-	// charged until the window has certainly closed (until), even if it turns out that other charges do not explain the
-	// count.
+	// count is the largest count of the latest window, plus the requests that were sent since. So many requests stay
+	// charged until the window has certainly closed (until), even if the other charges turn out not to explain the count.
 	count int32
 	until time.Duration
 }
@@ -99,8 +98,8 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 
 // isOutdated reports whether a response describes a window that should be over: the response counts requests, but names
 // a reset-after of 0. Some compatible servers send such a response to the first request of a window, and others when a
-// window closes late. Neither the count nor the reset of such a response can be used. A bucket with a limit of one may
-// really have such a short reset-after.
+// window closes late. Neither the count nor the reset of such a response can be used. There is one exception: a bucket
+// with a limit of one may really have a reset-after of 0, as long as its responses have named no longer one.
 func (w *Window) isOutdated(r *Response) bool {
 	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
 		(r.Remaining == 0 && (r.Limit > 1 || w.longest > 0) || w.longest > 0 && r.Limit-r.Remaining > 1)

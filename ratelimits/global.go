@@ -21,9 +21,9 @@ const (
 //	free      after that
 //
 // A request that was answered at r was processed at r or earlier, so its slot is certainly free at r + 1 s. The
-// response to the old request takes time to travel, and so does the new request. So when enough round trips have been
-// measured, the slot becomes free three quarters of the smallest one earlier. It is not the whole, because the smallest
-// latencies of both directions seldom occur together.
+// response to the old request takes time to travel, and the new request takes time as well. So when enough round trips
+// have been measured, the slot becomes free earlier, by three quarters of the smallest round trip. The whole round trip
+// is not subtracted, because the smallest latencies of both directions seldom occur together.
 //
 // The memory that a Global needs depends on how many slots were in use at once, and not on the limit.
 type Global struct {
@@ -236,8 +236,8 @@ func (g *Global) held(slot Slot) *globalSent {
 	return nil
 }
 
-// Hold stops all requests for the duration d from now on, and reports whether this is longer than the existing hold. If
-// it is not longer, it has no effect. A d above LongestTrust counts as LongestTrust.
+// Hold stops all requests for the duration d from now on, and reports whether this is longer than the existing hold. A
+// hold that is not longer has no effect. A d above LongestTrust counts as LongestTrust.
 func (g *Global) Hold(now, d time.Duration) bool { return g.hold.Extend(now, min(d, LongestTrust)) }
 
 // HoldWait returns the rest of the hold, 0 if there is no hold.
@@ -252,8 +252,8 @@ func (g *Global) Idle(now time.Duration) bool {
 	return g.used() == 0 && g.hold.Wait(now) == 0
 }
 
-// credit returns how much earlier a slot can be used again because of round trips. It is 0 until enough of them are
-// measured, because the first ones include opening connections and take longer.
+// credit returns how much earlier a slot can be used again because of round trips. The credit is 0 until enough round
+// trips are measured, because the first ones include the opening of connections and take longer than later ones.
 func (g *Global) credit() time.Duration {
 	if g.samples < g.enough() {
 		return 0

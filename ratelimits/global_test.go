@@ -309,7 +309,7 @@ func TestGlobalPromisesNothingBeforeItKnowsTheLatency(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 12).Draw(t, "limit")
-		there := rapid.IntRange(0, 1000) // ms; with a longer way, the slot may be used again too early
+		there := rapid.IntRange(0, 1000) // ms; if requests travelled longer, the slot might be used again too early
 		back := rapid.IntRange(0, 3000)
 		processed := pace(ratelimits.NewGlobal(limit), 2*limit, func() trip {
 			return trip{time.Duration(there.Draw(t, "there")) * ms, time.Duration(back.Draw(t, "back")) * ms}

@@ -44,7 +44,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 	h.until = min(max(h.until, now+3*wait, h.tryAt+2*h.span), now+LongestTrust)
 }
 
-// accepted records that a request was accepted. The response to it came at the time received.
+// accepted records that a request was accepted. The response to the request came at the time received.
 func (h *hiddenLimit) accepted(now, received, sent time.Duration) {
 	if h.room == 0 || sent < h.met {
 		return

@@ -111,7 +111,7 @@ func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	assert.GreaterOrEqual(t, last, 1_200*second)
 }
 
-// While requests wait for a hidden limit, no 429 shows the limit again. It must not be forgotten because of that.
+// While requests wait for a hidden limit, no 429 shows the limit again. Nevertheless, the limit must not be forgotten.
 func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
 	t.Parallel()
 	b := known(t, 50, time.Hour)

@@ -61,8 +61,8 @@ func (r *rare) advance(w *Window, now time.Duration) {
 	}
 }
 
-// accepted records that a request was not refused. The response to it came at the time received. succeeded says that
-// the bucket has certainly accepted the request.
+// accepted records that a request was not refused. The response to the request came at the time received. succeeded
+// says that the bucket has certainly accepted the request.
 func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	if succeeded {
 		r.refusals.Accepted(sent)

@@ -141,8 +141,8 @@ func TestHoldKnowsTheRefusalItComesFrom(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "the hold is over")
 }
 
-// If the window takes longer than the hold, a request waits for the window. So WaitClass must not return the class of
-// the hold.
+// If the window ends later than the hold, a request waits for the window. So WaitClass must not return the class of the
+// hold.
 func TestWaitIsForWhatTakesLongest(t *testing.T) {
 	t.Parallel()
 	b := known(t, 1, 60*second)
@@ -196,8 +196,8 @@ func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	}
 }
 
-// Nobody knows whether a lost request was accepted, and a request with a server error may not have been. Neither of
-// them must end a series of 429s.
+// Nobody knows whether a lost request was accepted. A request that got a server error was perhaps not accepted either.
+// Neither of them must end a series of 429s.
 func TestWhatWasNotAcceptedDoesNotEndARowOfRefusals(t *testing.T) {
 	t.Parallel()
 	for _, between := range []ratelimits.Response{{}, broken} {
@@ -240,8 +240,8 @@ func TestAPermitThatIsReturnedAfterLiftHoldIsFree(t *testing.T) {
 	b.left(3*second, 4)
 }
 
-// A 429 of a shared limit says nothing about the requests that the bucket has counted. So they must stay charged after
-// LiftHold.
+// A 429 of a shared limit says nothing about the requests that the bucket has counted. So these requests must stay
+// charged after LiftHold.
 func TestLiftHoldOfASharedRefusalFreesNoPlace(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)

@@ -135,7 +135,7 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 			}
 			i++
 		}
-		many := func() { // 20,000 in a run, because a list that grows allocates more and more rarely
+		many := func() { // 20,000 requests in a run, because a list that grows allocates more and more rarely
 			for range 20_000 {
 				one()
 			}

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// DefaultInvalidLimit and DefaultInvalidPeriod are Discord's limit: an IP address that causes so many invalid
-	// responses in that time is banned (Discord's documentation).
+	// DefaultInvalidLimit and DefaultInvalidPeriod are Discord's limit: an IP address that causes DefaultInvalidLimit
+	// invalid responses within DefaultInvalidPeriod is banned (Discord's documentation).
 	DefaultInvalidLimit  = 10_000
 	DefaultInvalidPeriod = 10 * time.Minute
 

@@ -36,8 +36,8 @@ func (s *served) heals(limit int, slowestTrip time.Duration) {
 }
 
 // After a change of kind the client must cause few 429s. Because Remaining may be one too high, the window needs one
-// more answer to notice the change, so two requests may be refused. With jitter, several requests in flight may be
-// refused. When the first 429 is known, no request that will be refused may be sent.
+// more answer to notice the change, so two requests may be refused. If the latency has jitter, more requests in flight
+// may be refused. When the first 429 is known, no request that will be refused may be sent.
 func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHeals(t *testing.T) {
 	t.Parallel()
 	for from := range wantKind {

@@ -7,8 +7,8 @@ import (
 
 // The reset that a response names is the earliest time at which a bucket opens. Some of Discord's buckets open up to
 // 0.4 s later (measured in autumn 2026). Only a 429 shows how late a bucket is. From such a 429 a Window computes how
-// much later requests have to be sent, and it keeps the largest result. After some periods a single request tries the
-// announced reset again. Each refused try doubles the number of periods until the next try.
+// much later than announced requests have to be sent. The Window keeps the largest result. After some periods a single
+// request tries the announced reset again. Each refused try doubles the number of periods until the next try.
 
 const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
@@ -120,7 +120,8 @@ func (l *lateness) trust() {
 	}
 }
 
-// tried reports whether a request was a try: it was sent after tryAt, and before the bucket was expected to open.
+// tried reports whether a request was a try: the request was sent after tryAt, and before the bucket was expected to
+// open.
 func (l *lateness) tried(sent, opened time.Duration) bool {
 	return sent >= l.tryAt && sent < opened+l.by
 }
@@ -134,7 +135,7 @@ func (l *lateness) keep() (over bool) {
 	return over
 }
 
-// doubtLateness makes the next try early if the lateness is new. It is called after a response that no kind can have
+// If the lateness is new, doubtLateness makes the next try early. It is called after a response that no kind can have
 // given. Perhaps the bucket now works in another way, and that change looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
 	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
@@ -358,7 +359,7 @@ func (g *Global) Accepted(slot Slot) {
 	}
 }
 
-// Refused records a 429 of the global limit. wait is the time that the 429 asks to wait. If this is short, and the
+// Refused records a 429 of the global limit. wait is the time that the 429 asks to wait. If this wait is short, and the
 // request took a slot that had just become free, the server's seconds begin late. Call Refused before Report.
 func (g *Global) Refused(now time.Duration, slot Slot, wait time.Duration) {
 	s := g.held(slot)

@@ -60,8 +60,8 @@ func (k lateKind) fill(b *bucket, now time.Duration) time.Duration {
 	return now + k.first + rounding
 }
 
-// next returns the response to a request that takes the first free place. late is how long after the announced time it
-// does so.
+// next returns the response to a request that takes the first free place. late is how long after the announced time the
+// request takes that place.
 func (k lateKind) next(late time.Duration) ratelimits.Response {
 	switch k.kind {
 	case ratelimits.KindFixed:
@@ -110,7 +110,7 @@ func TestOneRefusalShowsHowLateABucketOpens(t *testing.T) {
 }
 
 // No response has shown yet how late the bucket opens. So one request must try the first opening, while the others wait
-// for the response to it.
+// for the response to this request.
 func TestTheFirstOpeningIsTriedByOne(t *testing.T) {
 	t.Parallel()
 	for _, r := range []ratelimits.Response{ok(5, 4, second), bare} {
@@ -228,8 +228,8 @@ func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	})
 }
 
-// A request is in flight when a 429 shows lateness, and is itself refused much later. Its 429 must not increase the
-// lateness.
+// A request is in flight when a 429 shows lateness, and is itself refused much later. The later 429 must not increase
+// the lateness.
 func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 2, 60*second)
@@ -317,8 +317,8 @@ func TestLatenessGrows(t *testing.T) {
 	})
 }
 
-// The first measurement contains two whole round trips. Most of that is subtracted once enough requests have shown that
-// the network is never faster.
+// The first measurement contains two whole round trips. Most of the time of these round trips is subtracted once enough
+// requests have shown that the network is never faster.
 func TestLatenessShrinksByWhatEveryRequestTravels(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(1, 10*second).Late(lateBy, 0)), steady(200*ms))
@@ -343,8 +343,8 @@ func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	}
 }
 
-// The bucket has counted a request, but another limit has refused it. This 429 shows no lateness: it names the reset of
-// a request that was just counted, and a wait that ends before that reset.
+// The bucket has counted a request, but another limit has refused it. The 429 of the other limit shows no lateness: it
+// names the reset of a request that was just counted, and a wait that ends before that reset.
 func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {

@@ -3,8 +3,8 @@ package ratelimits
 import "time"
 
 // A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, and reset-after is the time until
-// then. Each request delays that moment by one slot, which is the period divided by the limit. When the bucket counts n
-// requests, reset-after is more than n-1 slots and at most n slots.
+// the bucket is empty. Each request delays that moment by one slot, which is the period divided by the limit. When the
+// bucket counts n requests, reset-after is more than n-1 slots and at most n slots.
 
 // leakyEvidence has the bounds of a leaky bucket's slot, as responses have shown them. slot.high is 0 if nothing is
 // known.

@@ -154,8 +154,8 @@ func (m *manyCharges) insert(i int, c *charge) {
 }
 
 // beside returns a charge next to position i whose expiry differs from that of c by at most the duration about. If
-// there is no such charge, it returns nil. It prefers the charge that expires after c: a join with the charge that
-// expires before c would delay the expiry of that charge.
+// there is no such charge, it returns nil. It prefers the charge that expires after c, because a join with an earlier
+// charge would delay the expiry of the earlier charge.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) && list[i].reset.high-c.reset.high <= about {
 		return &list[i]

@@ -13,8 +13,8 @@ func refutesLog(s *sample, longest time.Duration) bool {
 	return longest > 0 && (s.after-longest).Abs() > 2*tick+s.rounding
 }
 
-// certainly returns how many requests, besides the answered one, a response of a log has certainly counted: those that
-// were processed before the answered one, but less than one period before it.
+// certainly returns how many requests, besides the answered one, the response s of a sliding log must have counted:
+// those that were processed before the answered one, but less than one period before it.
 func (l *ledger) certainly(s *sample, period time.Duration) (n int32) {
 	list := l.list()
 	for i := range list {
@@ -25,7 +25,8 @@ func (l *ledger) certainly(s *sample, period time.Duration) (n int32) {
 	return n
 }
 
-// certainly reports whether a response of a log with this period has certainly counted the sure requests of the charge.
+// certainly reports whether the response s of a sliding log with this period must have counted the sure requests of the
+// charge.
 func (c *charge) certainly(s *sample, period time.Duration) bool {
 	return c.sure > 0 && !c.others &&
 		c.received <= s.sent && c.trip < math.MaxUint16 && c.sent()+period-2*tick > s.received

@@ -10,8 +10,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Buckets that open late cause too many 429s in one of 100,000 schedules. So each run uses the same schedules, except
-	// if -rapid.seed is set.
+	// Buckets that open late cause too many 429s in one of 100,000 schedules. So each run uses the same schedules, unless
+	// -rapid.seed is set.
 	if err := flag.Set("rapid.seed", "1"); err != nil {
 		panic(err)
 	}

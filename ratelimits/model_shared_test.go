@@ -172,9 +172,9 @@ func TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal(t *testing.T) {
 	}
 }
 
-// Each move to another clock may cost time, but at most the uncertainty about the clocks. A 429 of a log that names its
-// next place may look like lateness. This lateness includes the uncertainty so far, and costs that much time in each
-// window.
+// Each move to another clock may cost time, but at most as much as the uncertainty about the clocks. A 429 of a log
+// that names its next place may look like lateness. This lateness includes the uncertainty so far, and costs that much
+// time in each window.
 func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -186,7 +186,7 @@ func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 }
 
 // mirrored is a window with a copy. The copy moves from clock to clock by known differences, and is written and read
-// each time. Both must behave in the same way.
+// each time. Window and copy must behave in the same way.
 type mirrored struct {
 	Window
 	t       *rapid.T
@@ -256,7 +256,7 @@ func (m *mirrored) Lost(now time.Duration, p Permit) {
 	m.other.Lost(m.move(now), m.permits[p])
 }
 
-// A window must behave in the same way with every clock, and also if it is written and read in between.
+// A window must behave in the same way with every clock, even if it is written and read in between.
 func TestWindowOnAnotherClockDoesTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,8 +3,8 @@ package ratelimits
 import "time"
 
 // In some sliding logs, reset-after is the time until the log forgets the earliest request. For a request that found
-// the log empty, reset-after is the whole period. For all other requests it is shorter. So each request is charged for
-// one period from its response, whatever the reset-after in that response.
+// the log empty, reset-after is the whole period. For all other requests, reset-after is shorter than the period. So
+// each request is charged for one period from its response, whatever the reset-after in that response.
 
 // nextEvidence records what responses have said about such a log.
 type nextEvidence struct {

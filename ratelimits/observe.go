@@ -152,7 +152,7 @@ func (w *Window) dropOthers() {
 }
 
 // resize records a new limit. A lower limit applies at once. A higher limit applies only if two responses in a row have
-// named it, and only one period later. It at most doubles the old limit. Without this care, a mistake of the server
+// named it, and only one period later. Even then, the limit at most doubles. Without this care, a mistake of the server
 // would cost a 429 for each request above the real limit.
 func (w *Window) resize(now, sent time.Duration, limit int32) {
 	rare := w.writeRare()

@@ -126,7 +126,8 @@ func (s *Stage) SendUntil(end time.Duration) {
 	}
 }
 
-// SendEvery sends n requests at the given interval. If the window does not allow that, a request is sent later.
+// SendEvery sends n requests at the given interval. If the window does not allow a request at that time, the request is
+// sent later.
 func (s *Stage) SendEvery(distance time.Duration, n int) {
 	for range n {
 		s.Send(1)

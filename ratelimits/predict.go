@@ -4,7 +4,7 @@ import "time"
 
 // Predict returns how long a new request would have to wait, as far as is known now, if a number of other requests
 // (ahead) are sent before it. It includes the hold, a hidden limit, the charges that have to expire, and a period for
-// each full window of the other requests. It returns 0 if no reason to wait is known.
+// each full window of the other requests. Predict returns 0 if no reason to wait is known.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	at, ok := w.Next(now)
 	switch {

@@ -80,8 +80,8 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.GreaterOrEqual(t, after, 65, "of 75 possible requests after the other client has left")
 }
 
-// After a 429 the window counts as full. If a permit is given back then, its place must be free when the wait of that
-// 429 is over, or when the hold is lifted.
+// After a 429 the window counts as full. If a permit is given back while the window counts as full, the permit's place
+// must be free when the wait of that 429 is over, or when the hold is lifted.
 func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.T) {
 	t.Parallel()
 	for _, lift := range []bool{false, true} {

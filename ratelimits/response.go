@@ -151,9 +151,10 @@ const secondRounding = time.Second
 // bodyCounts reports whether the wait of a 429 is the body's retry_after and not the Retry-After header, whose value is
 // in r. Usually Discord's header is the body's value, rounded up to a second (or two, if it is a date). Sometimes the
 // header is the time until the whole bucket resets, and the body is the time until the next request may be sent. So if
-// the body is shorter for one of these reasons, it is precise. If the body is longer by at most a second, it is also
-// precise, because other servers round the header down. In all other cases the longer value counts, except that the
-// header counts if a longer body is in milliseconds or the response has no scope and so is not Discord's.
+// the time in the body is shorter for one of these reasons, it is precise. If it is longer by at most a second, it is
+// also precise, because other servers round the header down. In all other cases the longer time counts. There are two
+// exceptions in which the header counts although the time in the body is longer: the body is in milliseconds, or the
+// response has no scope and so is not Discord's.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header, rounding := r.RetryAfter, f.retryRounding
 	switch {

@@ -2,9 +2,9 @@ package ratelimits
 
 import "time"
 
-// Resume continues with the window of a process that has ended. Its requests in flight count as Lost. exact says that
-// the old process sent no request after the window was written. If exact is false, all places of the window, and of a
-// hidden limit, count as taken now. All waits of the window end at most LongestTrust from now.
+// Resume continues with the window of a process that has ended. The window's requests in flight count as Lost. exact
+// says that the old process sent no request after the window was written. If exact is false, all places of the window,
+// and of a hidden limit, count as taken now. No wait of the window ends later than LongestTrust from now.
 func (w *Window) Resume(now time.Duration, exact bool) {
 	w.trust(now)
 	w.advance(now)

@@ -8,8 +8,8 @@ import (
 // Shift converts the window to another clock. The new clock is ahead of the old one by a duration between early and
 // late, with early <= late. Lower bounds of times move by early, and upper bounds move by late. So no request may be
 // sent earlier than without Shift, and each may be sent at most late - early later. Convert permits in use with their
-// own Shift. Times of the new clock should be positive, because 0 means none: its origin should be some days in the
-// past.
+// own Shift. The origin of the new clock should be some days in the past, so that its times are positive: a time of 0
+// would mean that there is none.
 func (w *Window) Shift(early, late time.Duration) { w.visit(&shift{early, late}) }
 
 // Shift converts the permit to another clock, as Window.Shift does.

@@ -2,7 +2,7 @@ package ratelimits
 
 import "time"
 
-// trust limits the waits of a window that another process has written: each charge and each hold ends at most
+// trust limits the waits of a window that another process has written: no charge and no hold ends later than
 // LongestTrust from now. Other state, such as the times of tries of a hidden limit, may last longer, because it causes
 // no wait.
 func (w *Window) trust(now time.Duration) {

@@ -31,7 +31,7 @@ const LongestTrust = 24 * time.Hour
 //	          as many requests are sent as it accepted before its latest 429; now and then one more is tried
 //
 // Take, Next and the methods that only read take the present time, which must not decrease from call to call. Report,
-// Lost and Return take the time of the outcome. That may be earlier than the present time, because outcomes may be
+// Lost and Return take the time of the outcome. This time may be earlier than the present time, because outcomes may be
 // reported late and out of order.
 //
 // The zero value is an unknown window, ready for use. A Window is not safe for concurrent use.

@@ -86,7 +86,8 @@ func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 	}
 }
 
-// The outcome of a request comes long after the request's window has closed. It must not delay any other request.
+// The outcome of a request comes long after the request's window has closed. The outcome must not delay any other
+// request.
 func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	t.Parallel()
 	outcomes := maps.Clone(withoutLimits)
@@ -120,7 +121,8 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-// If the server has named a count, so many requests must stay charged, even if a later response names a lower count.
+// If the server has named a count, as many requests as it names must stay charged, even if a later response names a
+// lower count.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -173,7 +175,7 @@ func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
 	b.left(200*ms, 2)
 }
 
-// The 429 of a sub-limit names how many requests the bucket counts. So many requests must stay charged. Lost requests
+// The 429 of a sub-limit names how many requests the bucket counts. As many requests must stay charged. Lost requests
 // above that number are removed, because the bucket has not counted them.
 func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 	t.Parallel()
@@ -222,7 +224,7 @@ func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *te
 
 // A leaky bucket may have counted a request although the response was an error without limits. After such errors, the
 // next request must be sent alone, and only when no other request is charged. A success without limits is charged as
-// one request. After it, one request must be sent before the rest, even while other requests are charged.
+// one request. After such a success, one request must be sent before the rest, even while other requests are charged.
 func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 125*ms)

@@ -69,8 +69,8 @@ func TestUseByOthersIsAdopted(t *testing.T) {
 	}
 }
 
-// The server may have processed the requests in flight before or after the answered one. They must have room in both
-// cases.
+// The server may have processed the requests in flight before or after the answered one. In both cases, there must be
+// room for the requests in flight.
 func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	b := known(t, 10, 10*second)
@@ -92,8 +92,8 @@ func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	assert.InDelta(t, second, b.opens(400*ms), float64(5*ms))
 }
 
-// A raised limit applies one period after two answers in a row have named it. This must also work with a limit of one,
-// where no request is charged any more when the second answer comes, and in a bucket in constant use, where every
+// A raised limit applies one period after two answers in a row have named it. The rule must also work with a limit of
+// one, where no request is charged any more when the second answer comes, and in a bucket in constant use, where every
 // answer names the new limit.
 func TestRaisedLimitIsBelievedByABucketOfOneRequestAndByOneThatIsAlwaysInUse(t *testing.T) {
 	t.Parallel()

@@ -148,7 +148,8 @@ func TestRecalledWindowIsReplacedByWhatTheFirstResponseSays(t *testing.T) {
 
 // Two routes share a bucket, and each has a request in flight. The first response names the bucket, and counts both
 // requests. The second request is adopted because it may belong to this bucket. When this turns out to be true, it is
-// adopted again before the first permit is given back. It must not be taken for a request of another client.
+// adopted again before the first permit is given back. The second request must not be taken for a request of another
+// client.
 func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -12,8 +12,8 @@ import (
 )
 
 // The kind of a log that names its next place must stay known. This kind is not refuted if another client fills the
-// log. It is not refuted by a lost request either: perhaps that request never reached the server, so that its place is
-// not the next one.
+// log. It is not refuted by a lost request either: perhaps the lost request never reached the server, so that its place
+// is not the log's next place.
 func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(s *served){
@@ -113,7 +113,7 @@ func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 }
 
 // The ledger of a log with many places joins charges. Joined charges all expire as late as the last of them. A client
-// that sends at an even pace below the limit must not have to wait because of this.
+// that sends at an even pace below the limit must not have to wait because of such a join.
 func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	t.Parallel()
 	const limit, period = 1000, 10 * second

@@ -13,8 +13,8 @@ import (
 // s, and has certainly closed at firstEnd.
 const firstEnd = second + rounding
 
-// rolled returns such a bucket at the end of its first window. The requests of carried were sent at 950 ms and are in
-// flight.
+// rolled returns a bucket with fixed windows at the end of its first window. The requests of carried were sent at 950
+// ms and are in flight.
 func rolled(t *testing.T, inFlight int) (b *bucket, carried []ratelimits.Permit) {
 	t.Helper()
 	b = fixed(t, 5, second)

@@ -194,7 +194,8 @@ func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
 	})
 }
 
-// A request takes too long. After StopWaiting, the next request may be sent without waiting for that request's outcome.
+// A request takes too long. After StopWaiting, the next request may be sent without a wait for the outcome of the slow
+// request.
 func TestStopWaiting(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(b *bucket){

@@ -11,8 +11,8 @@ import (
 var (
 	// DeleteYoungMessage is DELETE message for messages that are younger than 10 seconds.
 	DeleteYoungMessage = DeleteMessage.definition().as(variantYoung)
-	// DeleteOldMessage is DELETE message for messages that are older than 14 days. It has the strictest of the three
-	// limits.
+	// DeleteOldMessage is DELETE message for messages that are older than 14 days. Of the three bucket hashes, it has the
+	// one with the strictest limit.
 	DeleteOldMessage = DeleteMessage.definition().as(variantOld)
 )
 

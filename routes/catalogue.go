@@ -354,7 +354,7 @@ var (
 	ListVoiceRegions = root.get("/voice/regions", "list_voice_regions")
 )
 
-// Webhooks by id, and with a token webhooks and interactions' follow-ups.
+// Webhooks by id; webhooks with a token, which include the follow-ups to interactions.
 var (
 	DeleteWebhook                  = webhook.delete("", "delete_webhook")
 	GetWebhook                     = webhook.get("", "get_webhook")

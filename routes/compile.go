@@ -8,8 +8,8 @@ import (
 // Compile fills in the template's parameters, in the order of the template. It percent-encodes the values, so pass raw
 // ones, such as "🔥" or "name:123" for an emoji.
 //
-// The result is the same that [Match] returns for the path. So if a value has a special meaning, the Route of the
-// result is not r: GetUser compiled with "@me" gives GetMyUser, and ExecuteWebhook compiled with an interaction's token
+// The result is the same that [Match] returns for the path. So if a value has a special meaning, the result has another
+// Route than r: GetUser compiled with "@me" gives GetMyUser, and ExecuteWebhook compiled with an interaction's token
 // gives its interaction variant. DeleteMessage is for messages between 10 seconds and 14 days old; use
 // [DeleteMessageAt] for messages of any age.
 //

@@ -75,8 +75,8 @@ func TestCompileRefusesParametersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// The value of a parameter may be a literal segment of another route, such as "@me". Then Compile must return the route
-// that Match finds for the path, and not the route on which it was called.
+// The value of a parameter may be a literal segment of another route, such as "@me". In that case, Compile must return
+// the route that Match finds for the path, and not the route on which it was called.
 func TestCompileAgreesWithMatchAboutWordsThatStandForThemselves(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -135,7 +135,7 @@ func TestNewFindsTheCatalogueByShape(t *testing.T) {
 	}
 }
 
-// "@me" must have its special meaning for Compile, too, if it is not the last parameter.
+// "@me" must have its special meaning for Compile even if it is not the last parameter.
 func TestRouteOfNewCompilesToWhatMatchFinds(t *testing.T) {
 	t.Parallel()
 	route := made(t, "GET", "/users/{user_id}/guilds/{guild_id}/member")

@@ -70,8 +70,8 @@ func (c CompiledRoute) Major() Major {
 }
 
 // String returns method and path, such as "POST /channels/1/messages". It replaces a token by "…", and shows the part
-// after a token as in the template. For an undocumented endpoint it shows the whole template, with only the major id
-// filled in, because other segments might be secrets.
+// after a token as in the template. For an undocumented endpoint, String returns the whole template, with only the
+// major id filled in, because other segments might be secrets.
 func (c CompiledRoute) String() string {
 	if c.IsZero() {
 		return ""

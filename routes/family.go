@@ -101,8 +101,8 @@ var families = [...]struct {
 }
 
 // Family returns this package's name for a group of routes that probably share one bucket, among them this route. It
-// returns "" if no such group is known. Discord does not promise that such routes share a bucket, so responses overrule
-// the family.
+// returns "" if no such group is known. Discord does not promise that the routes of a family share a bucket, so
+// responses overrule the family.
 func (r Route) Family() string { return r.definition().family }
 
 // familyOf returns the family of a route. text is its method, a space and its template. The names of the template's

@@ -6,8 +6,9 @@ import "strings"
 // text, but Discord does not promise it.
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// followUps maps the webhook routes of the catalogue to their interaction variants. Follow-ups are frequent, and a
-// look-up is faster than the creation of a variant. Variants of other routes are created when they are needed.
+// followUps maps the webhook routes of the catalogue to their interaction variants. Requests to these routes are
+// frequent, and a look-up is faster than the creation of a variant. Variants of other routes are created when they are
+// needed.
 var followUps = findFollowUps()
 
 func findFollowUps() map[Route]Route {

@@ -69,7 +69,7 @@ const (
 	MajorGuild
 	// MajorWebhook is the id after /webhooks, if no token follows.
 	MajorWebhook
-	// MajorWebhookToken is an id together with the token after it. They belong to a webhook, to a follow-up of an
+	// MajorWebhookToken is an id together with the token after it. The two belong to a webhook, to a follow-up of an
 	// interaction (application id and interaction token), or to the callback of an interaction. So each interaction has
 	// counters of its own.
 	MajorWebhookToken

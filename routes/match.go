@@ -7,14 +7,14 @@ import "time"
 // The case of the method does not matter. path may be a URL or a path alone, with or without /api and a version, with
 // doubled and trailing slashes, percent-encoded or not. Query and fragment are ignored. A prefix before /api and a
 // version, such as the mount path of a proxy, is also ignored, except if the whole path is known. HEAD and OPTIONS have
-// Routes of their own. Methods that this package does not know, such as QUERY, share one Route for each template, whose
-// Method is "{method}".
+// Routes of their own. Methods that this package does not know, such as QUERY, share one Route for each template. The
+// Method of this Route is "{method}".
 //
 // Literal segments have precedence over parameters: /users/@me is GetMyUser and not GetUser. A path that is not in the
 // catalogue gets a new Route, which has the path's major parameter. The template of that Route follows the known paths
 // as far as possible. The next segment is kept if it is a word of Discord's API; otherwise it becomes {id} (if it is a
 // number) or {value}. The segment after that always becomes {id} or {value}, and the remainder becomes {rest}. So there
-// are fewer than two million such Routes. Unused ones are garbage collected.
+// are fewer than two million Routes with placeholders. Unused ones are garbage collected.
 //
 // The Route of DELETE message depends on the age of the message at time.Now: see [MatchAt].
 //

@@ -93,7 +93,7 @@ func TestMatchOfItsOwnPathChangesNothing(t *testing.T) {
 }
 
 // slowMatch is a simple version of Match that tries every template. If several templates match, it looks at the first
-// segment in which one has a literal and another a parameter, and prefers the one with the literal.
+// segment in which one template has a literal and another has a parameter, and prefers the template with the literal.
 func slowMatch(method, path string) (best routes.Route) {
 	segments := strings.Split(path[1:], "/")
 	rank := func(route routes.Route) string {

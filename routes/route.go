@@ -7,7 +7,7 @@ import (
 	"unique"
 )
 
-// Route is an HTTP method with a path template, and with what is known about the limits of such requests.
+// Route is an HTTP method with a path template, and with what is known about the limits of requests that match it.
 //
 // A Route has eight bytes and is comparable. [Match] and [New] return the same Route for the same method and template.
 // A template has several Routes if Discord counts the requests separately: by the age of a deleted message, and for
@@ -152,8 +152,8 @@ func (r Route) Hash() uint64 {
 }
 
 // GlobalExempt reports whether the bot's global limit does not count requests to the route. According to Discord's
-// documentation, it does not count an application's responses to interactions: the callback, the original response and
-// follow-ups.
+// documentation, this limit does not count an application's responses to interactions: the callback, the original
+// response and follow-ups.
 //
 // Webhook routes with a webhook's own token are not exempt. Requests to these routes should have no Authorization
 // header. Without the header, they count against the global limit of the IP address. With the header, they count

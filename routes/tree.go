@@ -71,8 +71,8 @@ func (n *node) find(path string, v verb) Route {
 	return n.parameter.find(rest, v)
 }
 
-// shaped returns the route whose template is equal to a template except for the names of parameters. If there is none,
-// it returns the zero Route.
+// shaped returns the route whose template is equal to the given template except for the names of parameters. If there
+// is none, it returns the zero Route.
 func (n *node) shaped(template string, v verb) Route {
 	for rest := template; rest != "" && n != nil; {
 		var segment string

@@ -3,7 +3,7 @@ package routes
 // unknown returns the route of a clean path that the tree does not have.
 //
 // The template keeps as much of the path as possible, because endpoints with the same template share what is learnt
-// about their limit. But paths can come from strangers, and every template needs memory. Therefore:
+// about their limit. But paths can come from strangers, and every template needs memory. So these rules apply:
 //
 //   - as far as the path is in the tree, the template has the tree's literals and names of parameters;
 //   - the next segment is kept if it is a word anywhere in the tree; otherwise it becomes {id} or {value};

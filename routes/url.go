@@ -2,8 +2,8 @@ package routes
 
 import "strings"
 
-// splitURL returns the path in raw, which is a URL or a path alone. The result has no query and no fragment. offset is
-// its position in raw.
+// splitURL returns the path in raw, which is a URL or a path alone. The path has no query and no fragment. offset is
+// the position of the path in raw.
 func splitURL(raw string) (path string, offset int, err *PathError) {
 	if raw == "" {
 		return "", 0, &PathError{Offset: -1, Err: ErrEmptyPath}
@@ -45,9 +45,9 @@ func afterHost(raw string) (int, *PathError) {
 	return end, nil
 }
 
-// IsMediaHost reports whether a host, with or without a port, is one of those that serve Discord's attachments, avatars
-// and previews, such as cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net. The API's limits do
-// not apply to these hosts. IsMediaHost does not allocate.
+// IsMediaHost reports whether a host, with or without a port, serves Discord's attachments, avatars and previews, such
+// as cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net. The API's limits do not apply to these
+// hosts. IsMediaHost does not allocate.
 func IsMediaHost(host string) bool {
 	label, domain := discordDomain(host)
 	const images = "images-"

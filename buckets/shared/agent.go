@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// longestSleep is the longest time between two calls for a bucket with waiting requests. The time is bounded because
-	// the session that should make the next call may have died.
+	// longestSleep is the longest time between two calls for a bucket with waiting requests. It is short, because the
+	// session that should make the next call may have died.
 	longestSleep = 1500 * time.Millisecond
 	// shortestSleep is the shortest time between setting the timer and the next call.
 	shortestSleep = time.Millisecond

@@ -73,8 +73,8 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw records a successful call in an era. lives reports whether the call has also renewed the value that shows that
-// the session is alive.
+// saw records a successful call in an era. lives says whether the call has also renewed the value that shows that the
+// session is alive.
 func (s *session) saw(era int64, r *reply, lives bool) {
 	now, lifetime, lost := s.now(), s.lifetime(), s.entered(era, r)
 	if era != s.eraNumber() {
@@ -113,8 +113,9 @@ func (s *session) aliveUntil() time.Duration {
 	return s.agents.saw + believedTime
 }
 
-// believedUntil returns aliveUntil, or 0 if other sessions may have counted this session as dead at some time after
-// from. In that case permits and loans which this session got at the time from may belong to another session.
+// believedUntil returns the result of aliveUntil, or 0 if other sessions may have counted this session as dead at some
+// time after from. In that case permits and loans which this session got at the time from may belong to another
+// session.
 func (s *session) believedUntil(from time.Duration) time.Duration {
 	alive := s.aliveUntil()
 	s.agents.mu.Lock()

@@ -286,8 +286,8 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 		w := &b.known.window
 		engine := b.session.engineTime(now)
 		ahead -= charged
-		// Count the waiting requests of other processes only if the known state is recent. They may have left since an older
-		// state was written.
+		// Count the waiting requests of other processes only if the known state is recent. If the state is older, these
+		// requests may have left since it was written.
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime {
 			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}
@@ -305,8 +305,8 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	return f
 }
 
-// answered reports whether the server is known to have the place of the request that has ahead requests of this process
-// before it, or a call has failed since that request arrived.
+// answered reports whether the server is known to have a request of this process in its queue, or a call has failed
+// since that request arrived. ahead is the number of requests of this process before that request.
 func (b *bucket) answered(ahead int) bool {
 	i := ahead - len(b.granted)
 	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)
@@ -350,8 +350,8 @@ func (b *bucket) Close() {
 	b.close(now)
 }
 
-// abandon does what Close does, when the session ends. It does not return a loan that has begun, because it would have
-// to use the manager's window for this. Such a loan ends with the session.
+// abandon does what Close does, when the session ends. It does not return a loan that has begun, because the return
+// would have to use the manager's window. Such a loan ends with the session.
 func (b *bucket) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -44,8 +44,8 @@ func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 	})
 }
 
-// Of all processes together, only one request must be sent at first. Its response decides how many of 25 other requests
-// follow.
+// Of the requests of all processes, only one must be sent at first. The response to this request decides how many of 25
+// other requests follow.
 func TestOneRequestFindsTheLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		response ratelimits.Response
@@ -226,8 +226,8 @@ func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 	})
 }
 
-// A bucket of five requests contains one request of process a. A call of process a is lost or late. Then process b
-// sends as many requests as it can. Each request that was sent must be charged exactly once.
+// A bucket with a limit of five has counted one request of process a. A call of process a is lost or late. Then process
+// b sends as many requests as it can. Each request that was sent must be charged exactly once.
 func TestLostAndLateCallsChangeNoCharge(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate memoryengine.Fate

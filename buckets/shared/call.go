@@ -86,7 +86,7 @@ func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 }
 
 // tells reports whether a call shows that the server is available. A call with the key of WithAddress does not show
-// this, because that key is in another slot than all other keys, and therefore perhaps on another node with another
+// this, because that key is in another slot than all other keys. So the key may be on another node, which has another
 // clock.
 func (s *session) tells(call *Call) bool {
 	return strings.HasPrefix(call.Steps[0].Key, s.store.keys.prefix)

@@ -10,7 +10,7 @@ const clockMemory = 10 * time.Second
 const stepSlack = 250 * time.Millisecond
 
 // engineClock estimates the server's clock from the time in each reply, which the server read between the start and the
-// end of the call. The server's times are since 1970, ours since the session's origin.
+// end of the call. The server's times count from 1970, ours from the session's origin.
 type engineClock struct {
 	known     bool
 	low, high time.Duration // bounds of the server's time minus ours

@@ -24,8 +24,8 @@ func TestWindowKeepsItsLengthWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// Another process has noticed that the server's clock was set, and has ended the era. A window must then not end early
-// for a process that has never seen the earlier clock.
+// Another process has noticed that the server's clock was set, and has ended the era. For a process that has never seen
+// the earlier clock, a window must then not end early.
 func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, b := w.usedUp(8 * time.Second)

@@ -36,7 +36,7 @@ func memory(t *testing.T) server {
 	return m
 }
 
-// A manager that shares limits must behave like a manager that does not.
+// A manager that shares limits must behave like a manager that does not share them.
 func TestSharingManagerConforms(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

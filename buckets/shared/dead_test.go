@@ -159,7 +159,7 @@ func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 }
 
 // In thirty processes requests wait for a bucket of one request a second. Most of these processes make no calls, so the
-// other processes have to ask whether they are alive. They must do so only once in three seconds.
+// other processes have to ask whether these are alive. The others must ask only once in three seconds.
 func TestManyWaitingProcessesAskSeldomWhetherTheOthersAreAlive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var all []*user

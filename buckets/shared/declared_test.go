@@ -103,8 +103,8 @@ func TestDeclaredLimitThatIsLentTwiceIsOverrunForAMinuteAtMost(t *testing.T) {
 	})
 }
 
-// After a loss, the requests that living processes know must stay charged. The other permits must be available soon,
-// although the period is a day.
+// After a loss, the requests that living processes know must stay charged. The remaining permits must be available
+// soon, although the period is a day.
 func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world){
@@ -167,8 +167,8 @@ func TestRequestsOfADeadProcessCountForAPeriod(t *testing.T) {
 	})
 }
 
-// During an outage a process must send nothing, or keep to its share of the declared limit or to the whole limit,
-// depending on the policy.
+// During an outage, the policy decides whether a process must send nothing, keep to its share of the declared limit, or
+// keep to the whole limit.
 func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[shared.Outage][2]int{ // total of requests sent at once, and after a period

@@ -20,8 +20,8 @@ const (
 )
 
 // found is what the server stores about a route: either the bucket hash, or the discovery with the permission and the
-// sessions that wait for the result of this discovery. A value without a hash expires sessionTime after the discovery
-// last renewed it.
+// sessions that wait for the result of this discovery. A value without a hash expires when sessionTime has passed since
+// the discovery last renewed it.
 type found struct {
 	Hash    string   `json:"hash,omitempty"`
 	Finder  string   `json:"finder,omitempty"` // "session:number" of the discovery that has the permission
@@ -38,7 +38,7 @@ type found struct {
 type discovery struct {
 	session *session
 	name    string // name of the route, the same in all processes
-	buckets string // what the names of the route's buckets have before the hash
+	buckets string // the text before the hash in the names of the route's buckets
 	who     string // the value of Finder if this discovery has the permission
 
 	mu      sync.Mutex

@@ -13,8 +13,8 @@ import (
 // that has to change something replaces it. All times are by the server's clock.
 //
 // The sum of all parts and of all cooling amounts never exceeds the limit. A part grows only by an amount that is free.
-// When a part shrinks, or its user dies, the amount that was taken from the part first cools down. The amount is not
-// free in this time, because requests that were sent with it still count.
+// When a part shrinks, or its user dies, the amount that was taken from the part first cools down. Meanwhile the amount
+// is not free, because requests that were sent with it still count.
 type division struct {
 	Era     int64             `json:"era"`
 	Born    time.Duration     `json:"born"`  // no earlier division was used after this time
@@ -138,8 +138,8 @@ type plan struct {
 }
 
 // plan sets the fair part of each user: equal parts, but for each user no more than it needs. If the limit cannot be
-// divided evenly among users with the same need, users with larger parts get more, so that their parts need not change.
-// If the number of users with a need exceeds the limit, these users take turns.
+// divided evenly among users with the same need, the users that had larger parts before get more, so that their parts
+// need not change. If the number of users with a need exceeds the limit, these users take turns.
 func (d *division) plan(now time.Duration) (p plan) {
 	sharing := d.sharing()
 	var asking []*share
@@ -208,9 +208,9 @@ func (d *division) share(now time.Duration) plan {
 	return p
 }
 
-// target returns the part that a user may use. It is less than the user's part if the user has to give a surplus back:
-// because other users have too little, because too little would be free for a new user, or because the surplus is
-// large.
+// target returns the part that a user may use. The result is less than the user's part if the user has to give a
+// surplus back: because other users have too little, because too little would be free for a new user, or because the
+// surplus is large.
 func (d *division) target(u *share, p plan) int {
 	due := u.fair + p.spare
 	if u.Part > due && (p.needy > p.coming || p.coming < p.spare || u.Part-due >= max(2, d.limit()/20)) {

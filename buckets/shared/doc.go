@@ -48,15 +48,16 @@
 // needs, as far as the limit suffices, and some of the unused rest. The remaining rest is free for processes that start
 // or need more. When a part shrinks, the difference becomes available 1.25 s later, because until then requests that
 // were sent with the larger part may still count. If the whole limit is in use, a process that starts waits for these
-// 1.25 s, and has an equal part after 1.5 s. From the first reply on, predictions include this wait.
+// 1.25 s, and has an equal part after 1.5 s. As soon as the process has got its first reply, its predictions include
+// this wait.
 //
 // A process without a global limit only registers for holds: every thirty seconds, or every second if it receives no
 // messages.
 //
 // One process at a time discovers the bucket hash of a route (found), and passes the hash to all other processes. Until
-// then the requests for the route wait in each process separately. The discovering process may use up the first window
-// of the bucket, because no other process has asked for the bucket yet. From the second window on, the requests of all
-// processes are in one queue.
+// the hash is known, the requests for the route wait in each process separately. The discovering process may use up the
+// first window of the bucket, because no other process has asked for the bucket yet. From the second window on, the
+// requests of all processes are in one queue.
 //
 // Invalid responses are counted for each application, or for each address if WithAddress names one (counts). While the
 // count is 0, a process loads it once a minute.
@@ -78,10 +79,10 @@
 // processes that remember the state do the same for this bucket. A process remembers a state for nine minutes or until
 // the window of the state has ended, whichever is later.
 //
-// For a declared limit, processes do not wait until the window has ended, because its period may be a day. The requests
-// that any process remembers stay charged until their period ends by the clock of that process, and the other permits
-// may be used after 1.2 s. Requests that no living process remembers are no longer charged. So after a loss, at most
-// one window's worth of requests is sent in excess of the limit.
+// For a declared limit, processes do not wait until the window has ended, because its period may be a day. Each request
+// that some process remembers stays charged until its period ends by the clock of that process. The permits that these
+// requests leave free may be used after 1.2 s. Requests that no living process remembers are no longer charged. So
+// after a loss, at most one window's worth of requests is sent in excess of the limit.
 //
 //	a process closes                  nothing is lost: the process returns its loans, and reports its requests in flight
 //	a process dies:

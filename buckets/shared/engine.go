@@ -28,8 +28,8 @@ type Call struct {
 	// NotAfter is the time, by the engine's clock since 1970, after which the call must have no effect, because the caller
 	// has stopped waiting for the reply. If NotAfter is 0, there is no such time.
 	NotAfter time.Duration
-	// Guard is the version that the first step's key must have after the first step. If the key has another version, the
-	// engine skips all other steps. If Guard is empty, the engine skips no step.
+	// Guard is the version that the first step's key must have after the first step. If the key then has another version,
+	// the engine skips all other steps. If Guard is empty, the engine skips no step.
 	Guard string
 	Steps []Step
 }

@@ -210,9 +210,9 @@ type recollection struct {
 	until  time.Duration // end of the window, by our clock
 }
 
-// restart moves the state into the given era. It holds the bucket until the old window ends, at most for a period. The
-// hold lasts at least until all sessions have noticed the new era and reported their requests in flight. After that,
-// one request is sent before all others.
+// restart moves the state into the given era. It holds the bucket until the old window ends, at most for a period. But
+// the hold lasts at least until all sessions have noticed the new era and reported their requests in flight. After
+// that, one request is sent before all others.
 func (s *state) restart(number int64, now time.Duration) {
 	if s.era == number {
 		return

@@ -26,8 +26,8 @@ func use(t *testing.T, m *buckets.RESTBucketManager) {
 	lease.Update(r)
 }
 
-// A manager sends one request a second. Its server has an outage, loses its state, and its clock is set. The hook must
-// be called for each of these events, and must not be called after Close.
+// A manager sends one request a second. The server has an outage, the server loses its state, and the server's clock is
+// set. The hook must be called for each of these events, and must not be called after Close.
 func TestHookIsCalledForEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
@@ -80,7 +80,7 @@ func TestHookIsCalledForEvents(t *testing.T) {
 	})
 }
 
-// While a hook runs, only the next event and Close may wait for it.
+// Only the next event and Close may wait for a running hook.
 func TestSlowHookDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)

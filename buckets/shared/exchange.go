@@ -27,8 +27,9 @@ const (
 	knowledge = 9 * time.Minute
 )
 
-// turn is one call for a bucket. It replaces the known state by the next one. If there is nothing to report, it only
-// loads the state. If the bucket is lent to another session, it loads the state, and may ask for the loan.
+// turn is one call for a bucket. The call replaces the known state by the next one. If there is nothing to report, the
+// call only loads the state. If the bucket is lent to another session, the call loads the state, and may ask for the
+// loan.
 type turn struct {
 	number    uint64
 	at        time.Duration // lower bound of the server's time
@@ -297,7 +298,8 @@ func (b *bucket) hearers(q *turn) []string {
 	for _, p := range q.granted {
 		told[p.session] = true
 	}
-	// Sessions with requests in flight will report outcomes. With the latest state they need not load it first.
+	// Sessions with requests in flight will report outcomes. Because they get the latest state, they need not load it
+	// first.
 	for _, f := range q.next.flights {
 		told[f.session] = told[f.session] || len(told) < mostTold
 	}

@@ -10,7 +10,8 @@ import (
 
 const (
 	// partTime is how long after the start of a call a session may use the part that the call confirmed. Other sessions
-	// assume that the part is used for sessionTime. The difference allows for clocks that run at different speeds.
+	// assume that the part is used for sessionTime. partTime is shorter, because the clocks of sessions may run at
+	// different speeds.
 	partTime = sessionTime * 9 / 10
 	// globalPeriod is the second in "requests a second". A request counts for this time and the time of a round trip.
 	globalPeriod = time.Second
@@ -21,7 +22,7 @@ const (
 	listenPeriod = 30 * time.Second
 	// firstRepeat is the pause after a failed call.
 	firstRepeat = 50 * time.Millisecond
-	// aloneFor is how long a part is valid that the process uses while the server is unavailable.
+	// aloneFor is how long a part is valid if the process has taken it while the server is unavailable.
 	aloneFor = time.Minute
 )
 

@@ -303,7 +303,7 @@ func (g *global) looked(q *part, r *reply, shown string) {
 }
 
 // learn records a division that another session has written. If the division shows that the server has lost state,
-// learn also records the loss.
+// learn records the loss as well.
 func (g *global) learn(value string, now time.Duration) error {
 	d, err := decodeDivision(value)
 	if err != nil {

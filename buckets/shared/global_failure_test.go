@@ -131,9 +131,9 @@ func TestGlobalLimitDuringAnOutage(t *testing.T) {
 	}
 }
 
-// During an outage changed is called once a second, because some requests may have waited too long. If the manager
-// calls Need in each of these calls, this must not cause further calls of changed, although the call to the server that
-// Need starts fails at once.
+// During an outage changed is called once a second, because some requests may have waited too long. The manager calls
+// Need in each call of changed, and the call to the server that Need starts fails at once. These calls must not cause
+// further calls of changed.
 func TestChangedIsCalledOnceASecondDuringAnOutage(t *testing.T) {
 	atOnce(t, func(w *world) {
 		var changed atomic.Int64
@@ -199,8 +199,8 @@ func TestDivisionOfAnEarlierTimeIsNotUsed(t *testing.T) {
 	})
 }
 
-// A reply says that a session is dead. It arrives after a message which shows that the session is alive again. No other
-// process may use the session's part.
+// A reply says that a session is dead. The reply arrives after a message which shows that the session is alive again.
+// No other process may use the session's part.
 func TestSessionThatComesBackKeepsItsPart(t *testing.T) {
 	for late := 50 * ms; late < 450*ms; late += 50 * ms {
 		atOnce(t, func(w *world) {
@@ -241,8 +241,8 @@ func TestSessionThatClosesBeforeItsFirstCallDelaysNoProcess(t *testing.T) {
 	})
 }
 
-// The reply to a call that returns a part is lost. New requests arrive before the call is repeated. They must not use
-// the part, because another process may have it.
+// The reply to a call that returns a part is lost. New requests arrive before the call is repeated. The new requests
+// must not use the part, because another process may have it.
 func TestReturnedPartIsNotUsed(t *testing.T) {
 	atOnce(t, func(w *world) {
 		a := w.sender(50)
@@ -268,8 +268,8 @@ func TestReturnedPartIsNotUsed(t *testing.T) {
 	})
 }
 
-// A session has noticed that the server's clock was set. Before it can end the era, the server loses its state. This
-// must not cause endless calls, and waiting requests must be sent.
+// A session has noticed that the server's clock was set. Before it can end the era, the server loses its state. These
+// two events must not cause endless calls, and waiting requests must be sent.
 func TestLossAfterAStepOfTheClockMakesNoLoop(t *testing.T) {
 	atOnce(t, func(w *world) {
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 10 * ms, After: 10 * ms} })

@@ -92,7 +92,7 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 	})
 }
 
-// With each of these schedules, a part was given to two processes in an earlier version.
+// In an earlier version, a part was given to two processes in each of these schedules.
 func TestSchedulesWithALoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		trouble float64

@@ -308,8 +308,8 @@ func TestDivisionInUseDoesNotExpire(t *testing.T) {
 	})
 }
 
-// A hold must apply to all processes, even to processes without a limit. A shorter hold must change nothing. After the
-// server has lost its state, the processes must report the hold again.
+// A hold must apply to all processes, even to processes without a limit. Another hold that ends earlier must change
+// nothing. After the server has lost its state, the processes must report the hold again.
 func TestHoldAppliesToAllProcesses(t *testing.T) {
 	for _, limit := range []int{50, 0} {
 		atOnce(t, func(w *world) {
@@ -381,7 +381,7 @@ func TestHoldOfAProcessThatNeedsNothingIsReported(t *testing.T) {
 }
 
 // A call is sent at the moment at which another process replaces the division. The message with the newer division
-// arrives before the reply to the call. This must not count as a loss.
+// arrives before the reply to the call. This order must not count as a loss.
 func TestMessageThatOvertakesTheReplyToAGlobalCallIsNoLoss(t *testing.T) {
 	atOnce(t, func(w *world) {
 		late := lateReplies(w)

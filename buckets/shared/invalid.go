@@ -14,11 +14,11 @@ import (
 const (
 	// invalidSlot is the length of a slot. Responses are counted by the slot of time in which they arrive.
 	invalidSlot = 10 * time.Second
-	// invalidPeriod is Discord's period. A slot counts until all of it is older than the period, so the slots that count
-	// are one more than fit into the period.
+	// invalidPeriod is Discord's period. A slot counts until all of it is older than the period, so one slot more counts
+	// than fits into the period.
 	invalidPeriod = ratelimits.DefaultInvalidPeriod
 	invalidSlots  = int64(invalidPeriod / invalidSlot)
-	// manyInvalid is the count of the other processes from which on a session loads it every second.
+	// If the count of the other processes is manyInvalid or more, a session loads it every second.
 	manyInvalid = ratelimits.DefaultInvalidLimit / 10
 	// invalidCalm is the time between two calls while all counts are 0.
 	invalidCalm = time.Minute
@@ -60,9 +60,9 @@ func (all counts) others(session string, now time.Duration) (sum int64) {
 }
 
 // invalid counts the invalid responses of an address or an application together with all other processes. It reports
-// the first response at once, and further ones within a second. While the manager reads the count of the other
-// processes, invalid loads this count: every second if it is high, every minute if all counts are 0, and every ten
-// seconds otherwise.
+// the first response at once, and further ones within a second. As long as the manager keeps asking for the count of
+// the other processes, invalid loads that count again: every second if it is high, every minute if the counts of all
+// processes are 0, and otherwise every ten seconds.
 type invalid struct {
 	session *session
 	cell    cell // of counts

@@ -10,7 +10,7 @@ import (
 
 // loan is the right of this process to use a bucket alone. The server has lent the bucket, or the process has taken it
 // while the server is unavailable. A loan from the server lasts as long as the session is alive, but no longer than the
-// server certainly stores the bucket. After that, the next permit brings a new loan.
+// server certainly stores the bucket. After the end of a loan, the next permit brings a new one.
 type loan struct {
 	state   *state            // the state that the server lent; nil if the process took the bucket
 	offered bool              // whether the loan is on offer: it begins with the manager's next call
@@ -156,9 +156,9 @@ func (b *bucket) giveUp() {
 	b.activate()
 }
 
-// endLoan returns the loan, so from now on all processes decide together. The return is reported to the server with the
-// next tick, or almost at once if a process may be waiting for the bucket. If a process may be waiting, the call is
-// made a moment later, so that the manager can report its waiting requests first. b.mu must be held.
+// endLoan returns the loan, so from now on all processes decide together. Normally the return is reported to the server
+// with the next tick. If a process may be waiting for the bucket, the return is reported almost at once: only a moment
+// later, so that the manager can report its waiting requests first. b.mu must be held.
 func (b *bucket) endLoan(now time.Duration) {
 	s, l := b.session, b.loan
 	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0

@@ -215,7 +215,7 @@ func TestResponseDuringTheCallForALoanCountsInTheLoan(t *testing.T) {
 	})
 }
 
-// In a leaky bucket, the response to a request that Discord counts later has a later reset. If responses arrive in
+// In a leaky bucket, the later Discord counts a request, the later is the reset in its response. If responses arrive in
 // another order, an earlier reset must not allow a further request.
 func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -236,7 +236,7 @@ func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 }
 
 // A response in another process names the limit of a lent bucket. The holder of the loan does not know this limit when
-// it returns the loan. The limit must still be known after that.
+// it returns the loan. The limit must still be known after the return.
 func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()
@@ -251,9 +251,9 @@ func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 	})
 }
 
-// A bucket is lent to one process, the holder. In another process no request waits for the bucket, but that process
-// learns from a response or from its manager that the bucket is held or used up. The holder must learn of this within
-// two seconds, and must then send nothing until the hold or the window has ended.
+// A bucket is lent to one process, the holder. Another process, in which no request waits for the bucket, learns from a
+// response or from its manager that the bucket is held or used up. The holder must learn of this within two seconds,
+// and must then send nothing until the hold or the window has ended.
 func TestHolderHearsWhatAnotherProcessLearnsOfTheBucket(t *testing.T) {
 	const wait = 6 * time.Second
 	inBucket := func(r ratelimits.Response) ratelimits.Response {
@@ -384,7 +384,7 @@ func lateReplies(w *world) *atomic.Bool {
 }
 
 // A call is sent at the moment at which another process replaces the state. The message with the newer state arrives
-// before the reply to the call. This must not count as a loss.
+// before the reply to the call. This order must not count as a loss.
 func TestMessageThatOvertakesAReplyIsNoLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := lateReplies(w)

@@ -37,7 +37,7 @@ func (s *session) warnOutage(cause error) {
 }
 
 // warnBack logs the end of an outage, at the same level as warnOutage logs its beginning, so that a log contains both
-// messages or neither.
+// messages or neither of them.
 func (s *session) warnBack(since time.Duration) {
 	s.warn("shared limits are available again", slog.Duration("after", (s.now()-since).Round(time.Millisecond)))
 }

@@ -76,7 +76,7 @@ func TestProcessThatWaitsRemembersALoanAfterALoss(t *testing.T) {
 }
 
 // The server goes back to a state in which a bucket was lent to a session. That session has returned the bucket since.
-// Because it is alive, no other session can end the loan, so it must end the loan itself.
+// Because the session is alive, no other session can end the loan, so it must end the loan itself.
 func TestLoanThatTheServerHasGoneBackToEnds(t *testing.T) {
 	for name, closes := range map[string]bool{"returned": false, "closed": true} {
 		eachWorld(t, name, func(t *testing.T, w *world) {

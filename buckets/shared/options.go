@@ -82,8 +82,9 @@ func WithLease(d time.Duration) Option {
 	}
 }
 
-// WithLogger sends warnings to logger instead of slog.Default(). Each manager warns when an outage begins, and when it
-// ends, with its duration. It warns about keys with foreign values, once a minute for each key. Nil turns warnings off.
+// WithLogger sends warnings to logger instead of slog.Default(). Each manager warns when an outage begins, and when the
+// outage ends, with the outage's duration. Each manager also warns about keys with foreign values, once a minute for
+// each key. Nil turns warnings off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {
 		if logger == nil {

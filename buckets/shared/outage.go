@@ -34,7 +34,7 @@ func (o Outage) String() string {
 
 const (
 	// enoughFailures is how many failed calls in a row mean an outage, if each call started after the previous one had
-	// failed. It is not 1, because a single call may fail without an outage.
+	// failed. A single call may fail without an outage.
 	enoughFailures = 2
 	// longestSilence is how long after the first failure a further failure means an outage in any case, if no call has
 	// succeeded in between.

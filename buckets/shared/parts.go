@@ -84,7 +84,7 @@ func (s *session) lastCall(purpose string, era int64, steps ...Step) (reply, err
 	return s.exchangeIn(ctx, purpose, era, steps...)
 }
 
-// global returns the global limit of a credential. It makes one if there is none.
+// global returns the global limit of a credential, and makes it if there is none.
 func (p *parts) global(s *session, credential string) *global {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -189,8 +189,9 @@ func (b *bucket) inUse() bool {
 }
 
 // untold reports whether calls have to be repeated. This is so if there is an outcome that the server does not know.
-// This is also so if the bucket is lent to another session and this session has requests or a hold to report. In that
-// case calls are repeated until the other session has returned the bucket, even if no request waits in this process.
+// This is also so if the bucket is lent to another session and this process still has requests or a hold to report. In
+// that case calls are repeated until the other session has returned the bucket, even if no request waits in this
+// process.
 func (b *bucket) untold(now time.Duration) bool {
 	return len(b.ended) > 0 || b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
 }

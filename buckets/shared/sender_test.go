@@ -192,7 +192,7 @@ func (d *finder) askNow() {
 	time.Sleep(ms)
 }
 
-// may sends the probe if that is allowed, and reports whether it was.
+// may sends the probe if that is allowed, and reports whether it has sent the probe.
 func (d *finder) may() bool {
 	now := d.now()
 	may := d.May(now)

@@ -159,8 +159,8 @@ func (s *session) engineTime(t time.Duration) time.Duration {
 	return s.engine.earliest(t)
 }
 
-// engineTimeOf returns the result of engineTime, and false if the given era is over: then the times of that era are by
-// another clock.
+// engineTimeOf returns the result of engineTime. It returns false if the given era is over, because the times of that
+// era are then by another clock.
 func (s *session) engineTimeOf(era int64, t time.Duration) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

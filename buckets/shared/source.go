@@ -44,7 +44,7 @@ type Session interface {
 	// Others returns how many invalid responses the other processes have counted in the latest period, as far as is known.
 	Others() int
 	// Close ends the session. It must be called after Close of all buckets, global limits and discoveries of the session.
-	// It tries to report to the other processes what these have not reported yet, and blocks for a second at most.
+	// It tries to report to the other processes what the session has not reported yet, and blocks for a second at most.
 	Close()
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// state is what all processes together know of a bucket. The server stores it, and a process that has to change
+// state is what all processes together know of a bucket. The server stores the state, and a process that has to change
 // something replaces it. All times are by the server's clock.
 type state struct {
 	version version
@@ -29,7 +29,7 @@ type version struct{ life, number int64 }
 type member struct {
 	session string
 	call    uint64        // number of the session's latest call that took effect
-	seen    time.Duration // the latest time at which the session was known to be alive: that of the call, or later
+	seen    time.Duration // the latest time at which the session was known to be alive: the time of the call, or later
 	waiting int           // number of waiting requests
 }
 

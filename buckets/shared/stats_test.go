@@ -241,7 +241,7 @@ func TestStatsCountOutages(t *testing.T) {
 			s := p.stats()
 			assert.InDelta(t, now, s.Outage.Seconds(), 1.1)
 			assert.Equal(t, now > 0, s.Outage > 0)
-			assert.InDelta(t, altogether, s.OutageTime.Seconds(), 1.1*float64(outages)) // each up to a second late
+			assert.InDelta(t, altogether, s.OutageTime.Seconds(), 1.1*float64(outages)) // each is noticed up to a second late
 			assert.EqualValues(t, outages, s.Outages)
 			assert.GreaterOrEqual(t, s.OutageTime, last)
 			last = s.OutageTime

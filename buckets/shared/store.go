@@ -10,7 +10,7 @@ import (
 )
 
 // Store keeps the state of shared limits on a server. Pass it to buckets.WithShared. Several managers can use the same
-// Store. It is safe for concurrent use.
+// Store. A Store is safe for concurrent use.
 type Store struct {
 	engine     Engine
 	subscriber Subscriber // the engine, nil if it is no Subscriber

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// want says that a session needs a loan that another session has. For the session that has the loans, the server stores
-// a value with one line for each want.
+// want says that a session needs a loan that another session has. For each session that has such loans, the server
+// stores a value with one line for each want.
 type want struct {
 	at      time.Duration // when the session last told the server that it needs the loan, by the server's clock
 	session string        // the session that needs the loan
@@ -44,7 +44,7 @@ func (w *want) line() string {
 }
 
 // needs holds the loans that this session needs from one other session. Calls for different loans may be made at the
-// same time. Only one of them can replace the value on the server, so each of them sends all wants.
+// same time. Only one of them can replace the value on the server, so each call sends all wants.
 type needs struct {
 	value string          // the latest known value on the server, with the wants of all sessions
 	loans map[string]want // by the names of the buckets

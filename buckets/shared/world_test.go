@@ -91,7 +91,7 @@ func (w *world) until(longest time.Duration, condition func() bool) time.Duratio
 	return w.now() - start
 }
 
-// fates gives the next calls for a purpose the given fates, in this order. All other calls take no time.
+// fates gives the next calls for a purpose the given fates, one after the other. All other calls take no time.
 func (w *world) fates(purpose string, fates ...memoryengine.Fate) {
 	w.server.Decide(func(of string) memoryengine.Fate {
 		if of != purpose || len(fates) == 0 {
@@ -174,7 +174,7 @@ type link struct {
 
 	mu      sync.Mutex
 	cut     bool
-	blocked chan struct{} // calls wait until it is closed; nil: calls do not wait
+	blocked chan struct{} // calls wait until this channel is closed; nil: calls do not wait
 	most    int           // size of the largest call, in bytes of the call's values
 	calls   int
 	lives   int // how often calls asked whether a session is alive
@@ -248,7 +248,7 @@ func (l *link) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, 
 }
 
 // user uses a bucket as a manager does: it takes every permit as soon as the permit is granted. While the bucket is
-// lent to its process, a user does nothing until the test returns the loan.
+// lent to the user's process, the user does nothing until the test returns the loan.
 type user struct {
 	*process
 	bucket shared.Bucket
@@ -455,8 +455,8 @@ func (w *world) lent(options ...shared.Option) (a, b *user) {
 	return a, b
 }
 
-// contested returns users of one bucket in two processes. Both have just used the bucket, so it is not lent. Its limit
-// is not known yet. The first user has a request in flight whose response will name the limit.
+// contested returns users of one bucket in two processes. Both have just used the bucket, so it is not lent. The
+// bucket's limit is not known yet. The first user has a request in flight whose response will name the limit.
 func (w *world) contested(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
 	a, b = w.lent(options...)

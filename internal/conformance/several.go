@@ -16,7 +16,7 @@ type Several struct {
 	of   map[*buckets.Request]int // index of each request's manager, to which it returns after a refusal
 }
 
-// NewSeveral returns a Several of these managers. Close of the Several closes them.
+// NewSeveral returns a Several of these managers. Close of the Several closes the managers.
 func NewSeveral(managers ...*buckets.RESTBucketManager) *Several {
 	return &Several{managers: managers, of: make(map[*buckets.Request]int)}
 }

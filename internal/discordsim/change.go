@@ -42,13 +42,14 @@ type version struct {
 	// settled is the time, since the world began, at which the latest change of hash or counters has reached or will have
 	// reached all servers.
 	settled time.Duration
-	// mixed says that a change of hash or counters has not reached all servers yet. renamed says that such a change keeps
-	// the counters but gives them another hash.
+	// mixed says that a change of hash or counters has not reached all servers yet. renamed says that such an unfinished
+	// change keeps the counters but gives them another hash.
 	mixed, renamed bool
 }
 
 // at returns the version of the rule at a given time. hash is the operation's own hash, which applies if the rule has
-// none. server returns the server's position in roll-outs, from 0 to below 1. The method at calls it at most once.
+// none. server returns the server's position in roll-outs, from 0 to below 1. The method at calls the function server
+// at most once.
 func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) version {
 	v := version{hash: cmp.Or(r.Hash, hash), quota: r.Quota}
 	v.counters = v.hash

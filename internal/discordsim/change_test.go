@@ -72,7 +72,7 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 	}
 }
 
-// While a change reaches one server after the other, the refusals must get these verdicts.
+// While a change reaches one server after the other, refusals must get the verdicts that the table below lists.
 func TestVerdictsInARollOut(t *testing.T) {
 	t.Parallel()
 	toOld, toNew := post, post

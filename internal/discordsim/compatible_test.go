@@ -46,7 +46,7 @@ func TestVerdictsOnCompatibleServers(t *testing.T) {
 
 		// An answer that says that nothing remains and that the reset is in 0 seconds says nothing about the present window.
 		// So the client must count the requests that it has sent since the last reset. The first window ends at 5.05 s. The
-		// second would end at 10.15 s, but three refusals extend it by 5 s each, to 25.15 s.
+		// second window would end at 10.15 s, but three refusals extend it by 5 s each, to 25.15 s.
 		{"a stale first answer excuses nothing once a window is known", rule(Extending(3, 5*second, 5*second), StaleFirst()),
 			"0 100 200 5100 5200x2 5250x2 12000 25100 25200x2", "own own told"},
 		// The longest time to a reset that an answer has named is 4.8 s, but the period is 5 s. A client that counts its

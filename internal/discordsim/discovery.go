@@ -143,7 +143,8 @@ func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 }
 
 // refused reports whether the client had read a 429 to the same operation that came from the bucket by and did not name
-// that bucket. Even without knowing the bucket, the client knows that such a 429 applies to requests of this operation.
+// that bucket. Although the client does not know the bucket, it knows that such a 429 applies to requests of this
+// operation.
 func (d *discovery) refused(by *gate, heard time.Time) bool {
 	return slices.ContainsFunc(d.answers, func(a answer) bool {
 		return a.unnamed == by && !a.read.IsZero() && !a.read.After(heard)

@@ -8,7 +8,7 @@ import (
 )
 
 // The operations that read and write messages share a bucket, and the client does not always know which bucket will
-// count a request. The refusals must get these verdicts.
+// count a request. The refusals must get the verdicts that the table below lists.
 func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	t.Parallel()
 	const path = "/channels/{id}/messages"

@@ -19,10 +19,10 @@
 //
 // # Layers
 //
-// A [Counter] counts the requests of one limit. There are three kinds of counters, and variants of them. A [World] maps
-// requests to counters, answers the requests and records what happens. Its methods get the time as an argument. A
-// [Server] is a World behind HTTP: real sockets, connections in memory, or a bare round tripper. The latter two also
-// work in a testing/synctest bubble.
+// A [Counter] counts the requests of one limit. There are three kinds of counters, and each kind has variants. A
+// [World] maps requests to counters, answers the requests and records what happens. Its methods get the time as an
+// argument. A [Server] is a World behind HTTP: real sockets, connections in memory, or a bare round tripper. The latter
+// two also work in a testing/synctest bubble.
 //
 // # When a refusal is avoidable
 //
@@ -45,8 +45,8 @@
 //     Headers had been withheld from the beginning, or the answers that had them were never read. One answer was never
 //     read, and no other answer had shown how long a place is taken. For scope user: no client could know which bucket
 //     would count the request. The bucket is a log whose headers name the next place, and no answer had shown that.
-//     Perhaps a request that was sent later arrived earlier and took the last place: an excuse for that request is also
-//     an excuse for the refused one.
+//     Perhaps a request that was sent after the refused one arrived before it and took the last place: an excuse for
+//     that request is also an excuse for the refused one.
 //  3. Avoidable: the limit is full of the client's own requests. For scope user, they occupy all places of the bucket.
 //     For the global limit, they occupy all places, or exceed the limit in some interval as long as its period,
 //     whatever the phase of the server's windows. This rule covers a burst on an unknown bucket: a careful client sends
@@ -60,9 +60,10 @@
 // only if the client's requests within the longest time to the end of a window, as answers have named it, did not fill
 // the bucket.
 //
-// In a [Lagging] bucket Remaining is one too high, but Reset-After is true. A client that believes such an answer is
-// excused for one request too many. The excuse ends when the client has read such an answer after another answer that
-// named a reset time, because the difference between the two times shows by how much a request moves the reset.
+// In a [Lagging] bucket Remaining is one too high, but Reset-After is true. A client that believes an answer with such
+// a Remaining is excused for one request too many. The excuse ends when the client has read such an answer after
+// another answer that named a reset time, because the difference between the two reset times shows by how much a
+// request moves the reset.
 //
 // A refusal by a limit of errors ([ErrorLimit]) is avoidable if two conditions hold: that limit had refused the same
 // operation before, and the wait named by the latest refusal of that limit was not over. Otherwise the refusal is
@@ -79,7 +80,7 @@
 // is blamed for a request that no bucket allows. Such a request is a second request before the first request of the
 // operation has been answered, or a request that makes more requests in flight in one channel than the limit named by
 // answers from other channels. The client is not blamed if its requests fill the bucket only together with requests of
-// another operation, and it had reason to expect those in another bucket.
+// another operation, and the client had reason to expect the requests of the other operation in another bucket.
 //
 // Chance may decide which bucket counts a request: during a roll-out (a change that reaches one server after the
 // other), and where errors have a bucket of their own. In these cases the client is blamed if the request was forbidden
@@ -96,8 +97,9 @@
 // was still late. And a punctual limit would have had room for the request and for all others that were refused at the
 // same opening.
 //
-// If no answer has announced a time longer than the lateness, another client may have taken the place, so the refusal
-// is unavoidable. Otherwise the refusal is excused in two cases:
+// If no answer has announced an opening further away than the lateness, another client may have taken the place that
+// the request needed. The client cannot know this, so the refusal is unavoidable. If an answer has announced such an
+// opening, the refusal is excused in two cases:
 //
 //   - When the request was sent, no refusal that shows so much lateness of this limit had been delivered. Requests in
 //     flight together are excused together, and Report.LateOpenings counts them as one opening. A refusal shows no
@@ -107,8 +109,8 @@
 //     that was announced or, in a leaky bucket, for that time divided by the limit.
 //   - The client tried whether the limit now opens earlier, and had waited long enough before. Since the last refusal
 //     by lateness, own requests were accepted in at least 2^k periods. k is the number of refused tries since the
-//     largest lateness was shown. A try is a single request. A try may consist of several requests if, since the last
-//     refusal by lateness, a request had been accepted after less lateness.
+//     largest lateness was shown. Usually a try is a single request. It may consist of several requests if, since the
+//     last refusal by lateness, a request had been accepted after less lateness.
 //
 // Every other refusal by lateness is avoidable, because the client knew how late the limit opens.
 //
@@ -118,7 +120,7 @@
 // free. A client that allows for every kind of bucket assumes that each request occupies its place for a whole period.
 // That client is never refused. A client that takes the log for a fixed window sends a batch at the end of the supposed
 // window, and is refused. The refusals of that batch are excused, up to the limit of a window. The excuse ends when the
-// client has read answers to accepted requests that rule out three kinds: a fixed window, a log that names its last
+// client has read answers, to accepted requests, that rule out three kinds: a fixed window, a log that names its last
 // place, and a leaky bucket. With a slow network, several batches may be excused.
 //
 // After that, refusals are judged as in any other log, with one exception. If other clients use the log, perhaps no

@@ -32,8 +32,8 @@ func (w *World) countError(x *exchange, response *Response) {
 }
 
 // judgeErrors judges a refusal by a limit of errors. After one such refusal of an operation, the client knows that the
-// operation is refused until the wait named by the limit's latest refusal is over. Before that, no answer shows which
-// routes have the limit, nor how many errors the limit allows.
+// operation is refused until the wait named by the limit's latest refusal is over. Before that refusal, no answer shows
+// which routes have the limit, or how many errors the limit allows.
 func (w *World) judgeErrors(x *exchange, q question) (Verdict, string) {
 	g := x.refusal.gate
 	if g.forbade(q) && x.discovery.refused(g, q.heard) {

@@ -156,8 +156,8 @@ func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
 	return n < q.Limit
 }
 
-// believesLag reports whether a client had reason to believe the Remaining of a leaky bucket that lags: it had read
-// such an answer, but not yet one that shows by how much each request moves the reset.
+// believesLag reports whether a client had reason to believe the lagging Remaining of a leaky bucket. This is so if the
+// client had read such a Remaining, but had not read an answer that shows by how much each request moves the reset.
 func (k *knowledge) believesLag(sent time.Time) bool {
 	return !k.lagging.IsZero() && !k.lagging.After(sent) && (k.lagTold.IsZero() || k.lagTold.After(sent))
 }

@@ -108,7 +108,7 @@ type windowBeliever struct {
 	over       time.Time   // end of that window
 	places     []time.Time // when the answers to accepted requests were read
 	hold       time.Time   // end of the wait after a 429
-	oneAtATime bool        // whether the next batch is a single request, because of a 429
+	oneAtATime bool        // whether a 429 has made the next batch a single request
 }
 
 // room waits until at least one request may be sent, and returns how many to send.

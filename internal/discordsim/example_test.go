@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A client sends seven messages, one after the other, to a bucket with a limit of five. It ignores the answers.
+// A client sends seven messages, one after the other, to a bucket with a limit of five. The client ignores the answers.
 func Example() {
 	server, err := discordsim.New(discordsim.Config{
 		Rules: []discordsim.Rule{{

@@ -94,8 +94,8 @@ func Garbage(text string) Fault {
 }
 
 // StaleFirst makes the first answer of each fixed window describe the previous window: nothing remains, and the reset
-// is in 0 seconds. The other answers of the window show the true state. Other faults can apply to the same request,
-// too.
+// is in 0 seconds. The other answers of the window show the true state. Other faults can also apply to the same
+// request.
 func StaleFirst() Fault {
 	return Fault{Also: true, Edit: func(call Call, response *Response) {
 		limit, _ := readNumber(response.Header.Get(headerLimit))
@@ -114,7 +114,7 @@ func StaleFirst() Fault {
 func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
 
 // WholeReset is like ResetAlone, but Reset has whole seconds. It is rounded up if raised is true. Otherwise it is
-// rounded down, and so is too early.
+// rounded down, so that it names a time that is too early.
 func WholeReset(raised bool) Fault {
 	f := ResetAlone()
 	f.Edit = func(_ Call, response *Response) {

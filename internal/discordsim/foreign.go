@@ -16,7 +16,8 @@ type ForeignUse struct {
 	Count int
 	// At lists moments at which requests are sent, as times since the world began.
 	At []time.Duration
-	// Every, if not 0, is the interval at which requests are sent, from From on until before Until (0: for ever).
+	// Every, if not 0, is the interval at which requests are sent. The first are sent at From, and the last before Until.
+	// If Until is 0, there is no end.
 	Every       time.Duration
 	From, Until time.Duration
 }

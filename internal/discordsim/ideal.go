@@ -10,8 +10,9 @@ import (
 type Work struct {
 	Quota Quota // zero: unlimited
 	Count int   // requests
-	// By default all requests arrive at the client at the start. With Every, one request arrives at the start and then one
-	// after each interval. Offered lists the arrival times instead, in order; then Count is ignored.
+	// By default all requests arrive at the client at the start. If Every is set, one request arrives at the start, and
+	// one more after each interval of this length. If Offered is set, it lists the arrival times, in order, and Count is
+	// ignored.
 	Every   time.Duration
 	Offered []time.Duration
 	// Route names a route that the client has to discover first: the first request of the route is sent alone, and the
@@ -33,7 +34,7 @@ type Conditions struct {
 	Seed uint64
 }
 
-// Plan lists the times at which an ideal client sends its requests. They count from the start.
+// Plan lists the times at which an ideal client sends its requests. The times count from the start.
 type Plan struct {
 	Sent [][]time.Duration // when the client sends each request of each Work
 	// Makespan is when the client has received the last answer.
@@ -55,12 +56,12 @@ func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
 }
 
 // Certain returns the plan of a client that never risks a refusal: a place counts as occupied until the server has
-// certainly freed it. The client becomes certain half a round trip after the server has freed the place, and its next
-// request needs another half to arrive. So each use of a place costs one RoundTrip in addition: a saturated fixed
-// window takes period + RoundTrip, and each place of a sliding log takes the same time. A leaky bucket loses a round
-// trip only when it was empty before. A route that has to be discovered costs the round trip of one probe (the request
-// that is sent alone). The global limit costs no round trip: in every interval of a period, the client sends no more
-// requests than the limit, which is safe for every phase of the windows.
+// certainly freed it. The client becomes certain half a round trip after the server has freed the place, and the
+// client's next request needs another half to arrive. So each use of a place costs one RoundTrip in addition: a
+// saturated fixed window takes period + RoundTrip, and each place of a sliding log takes the same time. A leaky bucket
+// loses a round trip only when it was empty before. A route that has to be discovered costs the round trip of one probe
+// (the request that is sent alone). The global limit costs no round trip: in every interval of a period, the client
+// sends no more requests than the limit, which is safe for every phase of the windows.
 func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Refusal is a 429 that no counter has caused, see [Fault]. Until Wait is over, it applies to the same requests as
-// Discord's 429 of that class. These are all requests of the bucket (ClassUser), of the operation with the same major
+// Discord's 429 of that class: to all requests of the bucket (ClassUser), of the operation with the same major
 // parameter and body fields (ClassSubLimit), of the operation with the same major parameter (ClassShared), of the
 // authorization (ClassGlobal), or of the address (ClassEdge).
 type Refusal struct {

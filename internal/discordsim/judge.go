@@ -77,7 +77,7 @@ const (
 	becauseLateTold      = "refusals had shown how late the limit opens"
 )
 
-// gate is one limit that counts or refuses requests, with what answers have shown the client about the limit.
+// gate is one limit that counts or refuses requests. It includes what answers have shown the client about the limit.
 type gate struct {
 	knowledge
 	counter Counter // nil if nothing is counted here

@@ -20,7 +20,7 @@ func retryInBody(d time.Duration, nth ...int) Fault {
 	return f
 }
 
-// rule returns a rule with this quota and these faults.
+// rule returns a rule with the given quota and faults.
 func rule(quota Quota, faults ...Fault) Rule { return Rule{Quota: quota, Faults: faults} }
 
 func TestVerdicts(t *testing.T) {

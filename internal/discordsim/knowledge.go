@@ -89,7 +89,7 @@ type knowledge struct {
 	timed     time.Time     // first answer to an accepted request that named the end of its window; zero: none
 	longest   time.Duration // the longest time to the end of a window that an answer to an accepted request has named
 	lagging   time.Time     // when the first answer whose Remaining was one too high was read; zero: never
-	lagTold   time.Time     // when the first such answer after another answer with a reset was read; zero: never
+	lagTold   time.Time     // when such an answer was first read after another answer with a reset; zero: never
 	lies      []lie
 	strays    []*stray
 	evidence  *evidence // only for a SlidingNext log
@@ -234,8 +234,8 @@ type question struct {
 // conditions hold: an answer had named a number of free places (left) until a time that had not been reached, and since
 // that answer the client had sent at least as many requests that took a place.
 //
-// The answer made last counts, because it may describe a new window. Of answers that name the same moment, the one that
-// travelled fastest is the most precise.
+// The answer that the server made last counts, because it may describe a new window. Of several answers that name the
+// same opening, the one that travelled fastest is the most precise.
 func (k *knowledge) forbade(q question) bool {
 	var latest fact
 	for _, f := range k.facts {

@@ -32,7 +32,7 @@ func TestHeadersOfALateBucketSpeakAsIfItWerePunctual(t *testing.T) {
 	}
 }
 
-// Each place becomes free 300 ms later than announced. The delays of several places must not add up.
+// Each place becomes free 300 ms later than announced. If several places are late, their delays must not add up.
 func TestPlacesOfALateLogComeBackOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]Quota{"sliding": Sliding(2, 2*second), "leaky": Leaky(2, 2*second)} {
@@ -180,8 +180,8 @@ func TestRandomLatenessIsDrawnForEachOpeningFromTheSeed(t *testing.T) {
 	}
 }
 
-// A client sends one request at a time, and waits for the largest lateness that a refusal has shown. It must never be
-// blamed.
+// A client sends one request at a time, and waits for the largest lateness that a refusal has shown. Such a client must
+// never be blamed.
 func TestAClientThatLearnsLatenessIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

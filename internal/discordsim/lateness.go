@@ -8,8 +8,7 @@ import (
 
 // Lateness is how much later than announced a place becomes free, or a window closes. Some of Discord's buckets are
 // late. For example, a bucket of one request had announced a Reset-After of 5. It refused a request that was sent 5.001
-// s later, and asked for a wait of another 0.3 s. Only the Retry-After of a refusal shows lateness; other headers do
-// not.
+// s later, and asked for a wait of another 0.3 s. Only the Retry-After of a refusal shows lateness.
 type Lateness struct {
 	By time.Duration // the constant part
 	// Random is the upper bound of the random part. For each window of a fixed quota, and for each taken place of other

@@ -76,7 +76,7 @@ func (w *World) globalRefuses(x *exchange) bool {
 	return !ok
 }
 
-// globalKey returns the key of the global limit that counts a request. counts is false if no global limit does.
+// globalKey returns the key of the global limit that counts a request. If no global limit counts it, counts is false.
 func globalKey(x *exchange) (key gateKey, counts bool) {
 	key = gateKey{class: ClassGlobal, authorization: x.call.Request.Authorization}
 	if key.authorization == "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // BaseURL is a base URL for requests over DialContext or RoundTripper. Any other host works as well, but clients that
-// limit only Discord's hosts need no configuration for this one.
+// limit only Discord's hosts need no configuration for BaseURL.
 const BaseURL = "http://discord.com"
 
 // loopbackTolerance is how long, on a busy machine, an answer may wait in socket buffers and scheduler queues before a

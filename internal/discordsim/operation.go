@@ -82,8 +82,8 @@ func (op operation) String() string {
 	return op.method + " /" + strings.Join(op.template, "/")
 }
 
-// hash returns a bucket name for an operation whose rule has no hash. The name looks as opaque as Discord's names, and
-// is as long.
+// hash returns a bucket name for an operation whose rule has no hash. The name has the same length and the same form as
+// Discord's names.
 func (op operation) hash() string {
 	h := fnv.New128a()
 	h.Write([]byte(op.String()))

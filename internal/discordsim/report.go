@@ -36,8 +36,8 @@ type Tally struct {
 	// Failed counts requests that all limits accepted, but that a fault answered with status 400 or higher, or whose
 	// answer was lost.
 	Failed int
-	// Refused counts requests that a limit refused. Avoidable and Excused count parts of them; the other refusals were
-	// unavoidable.
+	// Refused counts requests that a limit refused. Avoidable and Excused each count a part of these refusals; all others
+	// were unavoidable.
 	Refused, Avoidable, Excused ByClass
 	// Late counts the part of Excused whose cause was a limit that opened later than announced. LateOpenings counts such
 	// openings: requests that were in flight together are refused at the same opening.
@@ -62,7 +62,7 @@ func (t *Tally) refuse(class Class, verdict Verdict) {
 type Report struct {
 	Tally
 	Requests int
-	// Lost counts requests that were never processed because the connection broke before.
+	// Lost counts requests that were never processed, because the connection broke first.
 	Lost int
 	// Invalid counts the responses to the client that Discord counts as invalid: 401, 403, and 429 without the scope
 	// "shared".
@@ -89,7 +89,7 @@ type BucketReport struct {
 	Major         string
 	Authorization string // a digest
 	Quota         Quota
-	// Evicted is 0, except in one report without a name, which sums up this many evicted buckets.
+	// Evicted is how many evicted buckets this report sums up. It is 0, except in one report without a name.
 	Evicted int
 }
 

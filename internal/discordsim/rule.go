@@ -80,7 +80,8 @@ type Rule struct {
 	// Status and Body answer an accepted request. Zero: 200 and "{}".
 	Status int
 	Body   string
-	// Faults are tried in order. The first one that applies is used. If its field Also is set, later ones are also tried.
+	// Faults are tried in order. The first one that applies is used. If the fault that applies has Also set, later ones
+	// are tried as well.
 	Faults []Fault
 }
 

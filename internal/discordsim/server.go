@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ErrClosed is the error of calls of, and of requests to, a Server that has been closed.
+// ErrClosed is the error of a closed Server, for calls of its methods and for requests to it.
 var ErrClosed = errors.New("discordsim: server closed")
 
 // errConnectionLost is the client's error for a broken connection.

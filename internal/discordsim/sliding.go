@@ -2,8 +2,8 @@ package discordsim
 
 import "time"
 
-// slidingLog remembers when each request was accepted. The place of that request is free again one period, plus
-// lateness, later.
+// slidingLog remembers when each request was accepted. The place of that request is free again when one period and the
+// lateness have passed.
 type slidingLog struct {
 	quota  Quota
 	draws  draws

@@ -3,8 +3,8 @@ package discordsim
 import "time"
 
 // stray is an own request that was counted in an unexpected bucket: answers to the same operation had named another
-// bucket, or chance decided. The client knows of the stray when the client has read the answer to the stray, or a later
-// answer of the bucket.
+// bucket, or chance decided. The client knows of the stray when it has read the answer to the stray, or a later answer
+// of the bucket.
 type stray struct {
 	discovery *discovery // the discovery of the stray's operation
 	chance    bool

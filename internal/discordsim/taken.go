@@ -51,8 +51,8 @@ func (t *takenPlaces) last() time.Time {
 	return time.Time{}
 }
 
-// add takes a place that is announced to become free at the time back. The place does not become free before an earlier
-// one does.
+// add takes a place that is announced to become free at the time back. The place does not become free before the places
+// that were taken earlier.
 func (t *takenPlaces) add(back time.Time, late time.Duration, who Consumer) {
 	if live := t.live(); len(live) > 0 {
 		late = max(late, live[len(live)-1].returns().Sub(back))

@@ -64,8 +64,8 @@ func (w *World) teach(response *Response, x *exchange) {
 	}
 }
 
-// measures reports whether an answer shows how long a request may occupy a place. An answer does not show it in the
-// middle of a window, or while the place of an earlier request is taken.
+// measures reports whether an answer shows how long a request may occupy a place. In the middle of a window, or while
+// the place of an earlier request is taken, no answer shows this time.
 func measures(quota Quota, stated State) bool {
 	partly := quota.Kind == KindFixed && !quota.Aligned || quota.NamesNext
 	return !partly || stated.ResetAfter >= quota.Period-time.Millisecond

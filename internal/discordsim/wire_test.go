@@ -15,7 +15,7 @@ var limitNames = []string{
 	"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-RateLimit-Bucket",
 }
 
-// allNames lists these five headers, Via, and the headers of refusals.
+// allNames lists the headers in limitNames, Via, and the headers of refusals.
 var allNames = append(limitNames[:5:5], "Via", "Retry-After", "X-RateLimit-Scope", "X-RateLimit-Global")
 
 func headers(response *Response, names ...string) map[string]string {

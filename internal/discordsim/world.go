@@ -33,7 +33,7 @@ type World struct {
 // recentEvents is the number of events, and the number of refusals, that are kept: always the latest ones.
 const recentEvents = 256
 
-// ruleState is a rule with what has happened to it.
+// ruleState is a rule, with its counts and with the changes that have been noticed so far.
 type ruleState struct {
 	Rule
 	index     int

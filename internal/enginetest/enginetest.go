@@ -275,7 +275,8 @@ func clock(t *testing.T, e Engine) {
 	assert.InDelta(t, time.Since(start), took, float64(slack))
 }
 
-// oneMoment tests that calls are atomic: of many concurrent calls, exactly one finds no value, for both of its keys.
+// oneMoment tests that calls are atomic: of many concurrent calls, exactly one finds a value under neither of the two
+// keys.
 func oneMoment(t *testing.T, e Engine) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -2,15 +2,15 @@
 // queue from any place.
 //
 // The queue is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate no
-// memory. Except for rare searches, they take no longer in a long queue than in a short one. Elements are ordered by
-// their time of arrival, so a waiter that is inserted again returns to its old place.
+// memory. Except for rare searches, insertion and removal take no longer in a long queue than in a short one. Elements
+// are ordered by their time of arrival, so a waiter that is inserted again returns to its old place.
 package fifo
 
 import "time"
 
 // Element is a waiter's place in a queue. Embed it in the waiter. The zero value is in no queue.
 type Element[T any] struct {
-	// Value is the waiter, usually a pointer to the struct around the element.
+	// Value is the waiter, usually a pointer to the struct that contains the element.
 	Value T
 	// Arrived is the time of arrival, by which the queue is ordered. It must not change while the element is in a queue.
 	Arrived time.Duration
@@ -31,7 +31,7 @@ type Queue[T any] struct {
 	length     int
 
 	// finger is the element that the latest search found. Of elements with the same time of arrival, it is the last one.
-	// It is nil before the first search. rank is the number of elements up to and including finger.
+	// finger is nil before the first search. rank is the number of elements up to and including finger.
 	finger *Element[T]
 	rank   int
 }

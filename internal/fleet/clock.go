@@ -59,7 +59,7 @@ func (c *clock) step(d time.Duration) {
 	c.wall += d
 }
 
-// Now returns the time with both readings.
+// Now returns the time with both its wall clock reading and its monotonic clock reading.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +76,8 @@ func (c *clock) now() time.Time {
 }
 
 // both returns a time with the given readings of a wall clock and a monotonic clock. Package time itself makes such
-// times only from the machine's clocks, and in a bubble these have no monotonic reading. So both writes to the
-// unexported fields of a Time. TestClockThatStoodStill fails if a Time no longer has these fields.
+// times only from the machine's clocks, and in a bubble these have no monotonic reading. So the function both writes to
+// the unexported fields of a Time. TestClockThatStoodStill fails if a Time no longer has these fields.
 func both(wall time.Time, monotonic time.Duration) time.Time {
 	const has = 1 << 63
 	seconds := wall.Sub(time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC)) / time.Second

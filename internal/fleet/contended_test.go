@@ -34,8 +34,8 @@ func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (
 		efficiency, report.Refused.Total(), report.Requests, f.CallsPerRequest(), inverted, pairs)
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
 	// The process that discovers the bucket uses up the rest of the first window, at most four requests, before other
-	// processes know the bucket. Each of these requests overtakes the few requests that have arrived at other processes by
-	// then.
+	// processes know the bucket. Each of these requests overtakes the few requests that have already arrived at other
+	// processes.
 	assert.LessOrEqual(t, inverted, 30+pairs/1000)
 	return efficiency
 }

@@ -78,9 +78,9 @@ func (d *declares) String() string {
 		d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
 }
 
-// judge looks for a period in which Discord processed more requests than a limit allows. A loss of state during the
-// period, or not longer before it than the field memory says, allows as many requests again as the limit. judge returns
-// a path under the limit, the end of the period, and a description, "" if there is no such period.
+// judge looks for a period in which Discord processed more requests than a limit allows. For each loss of state during
+// the period, or within the duration memory before the period, as many additional requests as the limit are allowed.
+// judge returns a path under the limit, the end of the period, and a description, "" if there is no such period.
 func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
 	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
 	for path, at := range f.Processed {
@@ -117,8 +117,8 @@ func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, unt
 	return "", 0, ""
 }
 
-// TestWorldsWithDeclaredLimits runs plays of the worlds with declared limits. The flag -fleet.plays says how many of
-// each world; the default is one.
+// TestWorldsWithDeclaredLimits runs plays of the worlds with declared limits. The flag -fleet.plays says how many plays
+// of each world run; the default is one.
 func TestWorldsWithDeclaredLimits(t *testing.T) {
 	plays := max(*playCount, 1)
 	for _, w := range worlds {

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// The functions in this file change how Discord behaves in a play. Some set a tolerance: until it has passed, a process
-// is not blamed for ignoring a response that another process received.
+// The functions in this file change how Discord behaves in a play. Some functions set a tolerance: until it has passed,
+// a process is not blamed if it ignores a response that another process received.
 
 func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }
 

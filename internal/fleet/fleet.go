@@ -116,8 +116,8 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 func (f *Fleet) Go(work func()) { f.all.Go(work) }
 
 // Wait waits until all functions that were started with Go have returned. It returns the time since the fleet was made.
-// If they take longer than the duration within, Wait cancels the requests that have not ended, and the error says how
-// many these are.
+// If the functions take longer than the duration within, Wait cancels the requests that have not ended, and the error
+// says how many requests it has cancelled.
 func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	over := make(chan struct{})
 	go func() {

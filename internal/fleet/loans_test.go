@@ -89,7 +89,7 @@ func TestProcessNoticesThatItsLoanWasLentAgain(t *testing.T) {
 }
 
 // lentTwice makes a process use a bucket alone for some seconds. Then it calls event, and both processes use the
-// bucket. They may get a limited number of 429s (refused).
+// bucket. The two processes may get a limited number of 429s (refused).
 func lentTwice(t *testing.T, seconds, refused int, event func(f *fleet.Fleet)) {
 	t.Helper()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})

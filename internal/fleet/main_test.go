@@ -26,8 +26,8 @@ var wide = discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 	return way(), way()
 }}
 
-// shortest is the shortest round trip with the latencies of wide. spread is the difference between their longest and
-// shortest time in one direction.
+// shortest is the shortest round trip with the latencies of wide. spread is the difference between the longest and the
+// shortest latency in one direction.
 const (
 	shortest = 20 * time.Millisecond
 	spread   = 30 * time.Millisecond

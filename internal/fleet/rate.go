@@ -6,8 +6,8 @@ import (
 )
 
 // TooSlow looks for an interval in which requests with a path waited all the time, but fewer than n of them were sent.
-// The interval has the length within, and lies between from and until. If there is one, TooSlow returns the time at
-// which it begins. A bucket that is served at its rate has no such interval.
+// The interval has the length within, and lies between from and until. If there is such an interval, TooSlow returns
+// the time at which it begins. A bucket that is served at its rate has no such interval.
 func (f *Fleet) TooSlow(path string, n int, within, from, until time.Duration) (at time.Duration, found bool) {
 	waits, sent := f.waits(path)
 	for _, w := range waits {

@@ -40,8 +40,8 @@ func (s *scene) news() time.Duration {
 	return slack + 2*s.away
 }
 
-// judgesRate reports whether the rate of buckets can be judged. It can if, when all troubles are over, nothing but a
-// bucket's limit delays the requests.
+// judgesRate reports whether the rate of buckets can be judged. This is so if nothing but a bucket's limit delays the
+// requests when all troubles are over.
 func (s *stage) judgesRate(w *world) bool {
 	plain := w.discord == nil && s.quota.Kind == discordsim.KindFixed && s.leaving == 0 && s.faulty == 0 && !s.ordered
 	return plain && !w.apart && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail

@@ -129,8 +129,8 @@ func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
 }
 
 // Inversions counts pairs of accepted requests of different processes that arrived at least the duration apart after
-// each other. inverted counts those that Discord accepted in the other order, more than the duration blur apart. All
-// requests must belong to one bucket.
+// each other. inverted counts the pairs that Discord accepted in the other order, more than the duration blur apart.
+// All requests must belong to one bucket.
 func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,8 +150,8 @@ func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	return pairs, inverted
 }
 
-// Overtaken counts requests that were overtaken: Discord accepted a request that had arrived later, at the same process
-// and with the same path, before them.
+// Overtaken counts requests that were overtaken: before such a request, Discord accepted another request with the same
+// path that had arrived later at the same process.
 func (f *Fleet) Overtaken() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -226,8 +226,8 @@ func (s *stage) channel(ctx context.Context, channel int) {
 	})
 }
 
-// send makes the process of a place send one request to a channel. If the play is covered, another process does so for
-// a dead or suspended one.
+// send makes the process of a place send one request to a channel. If the play is covered, another process sends the
+// requests of a dead or suspended one.
 func (s *stage) send(ctx context.Context, channel, place int) {
 	p := s.process(place)
 	for i := 1; s.covered && (p == nil || p.Suspended()) && i < s.scene.places; i++ {

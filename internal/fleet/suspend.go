@@ -2,11 +2,11 @@ package fleet
 
 import "time"
 
-// Suspend stops the process until Resume is called. Until then its timers do not fire, it sends nothing, and messages
-// of other processes wait for it. Requests that have left it are still processed. If clockStands is set, the process's
-// monotonic clock stands still, as on a suspended machine, or in a virtual machine that later continues from a
-// snapshot. Otherwise the monotonic clock goes on, as for a program that a signal has stopped. The wall clock goes on
-// in both cases.
+// Suspend stops the process until Resume is called. Meanwhile the timers of the process do not fire, the process sends
+// nothing, and messages from other processes wait. Requests that have left it are still processed. If clockStands is
+// set, the process's monotonic clock stands still, as on a suspended machine, or in a virtual machine that later
+// continues from a snapshot. Otherwise the monotonic clock goes on, as for a program that a signal has stopped. The
+// wall clock goes on in both cases.
 func (p *Process) Suspend(clockStands bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

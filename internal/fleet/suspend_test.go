@@ -51,7 +51,7 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 }
 
 // If a process's clock stood still for less than a second, the process must not conclude that the engine's clock was
-// set. Such a conclusion would hold the buckets of all processes.
+// set. If it concluded this, the buckets of all processes would be held.
 func TestShortSuspensionDoesNotAffectOtherProcesses(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})

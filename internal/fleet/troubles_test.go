@@ -162,7 +162,8 @@ func (s *stage) cuts() {
 	})
 }
 
-// steps sets the engine's clock forward or back, as in a fail-over to another machine. That counts as a loss of state.
+// steps sets the engine's clock forward or back, as in a fail-over to another machine. Such a step counts as a loss of
+// state.
 func (s *stage) steps(sign time.Duration) {
 	s.times(2, func(at time.Duration) {
 		all := []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}
@@ -313,7 +314,7 @@ func (s *stage) replace(place int) {
 }
 
 // rolling replaces one process after the other, as a deployment does. In some plays the new process starts before the
-// old one ends, in others after that. The old process is closed or shut down.
+// old one ends, in others after the end of the old one. The old process is closed or shut down.
 func (s *stage) rolling() {
 	first, pause := s.within(time.Second, s.length/3), s.within(100*time.Millisecond, s.length/8)
 	overlap, end := s.trouble.IntN(2) == 0, s.close

@@ -38,8 +38,8 @@ func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last
 	})
 }
 
-// A process must count the waiting requests of other processes, even if it has none itself. It must reject at once a
-// request that would wait too long.
+// A process must count the waiting requests of other processes, even if it has none itself. The process must reject at
+// once a request that would wait too long.
 func TestMaxWaitCountsRequestsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ func()) {
@@ -171,8 +171,8 @@ func TestRequestThatWaitsForExactlyItsMaxWaitIsServed(t *testing.T) {
 	})
 }
 
-// The first requests of a route wait for a declared limit. They wait longer than a process's permission to discover the
-// bucket lasts. Even then, only one process may discover the bucket.
+// The first requests of a route wait for a declared limit. Their wait is longer than the time for which a process is
+// permitted to discover the bucket. Even then, only one process may discover the bucket.
 func TestOneProcessDiscoversABucketBelowADeclaredLimit(t *testing.T) {
 	for _, period := range []time.Duration{8 * time.Second, 30 * time.Second} {
 		t.Run(period.String(), func(t *testing.T) { oneDiscovers(t, period) })

@@ -76,7 +76,7 @@ type ticker struct {
 	period time.Duration
 	due    time.Time       // when the next tick would be on time
 	timer  clockwork.Timer // nil before the first Reset
-	round  int             // counts calls of Reset and Stop, so that ticks from before a call are ignored
+	round  int             // counts calls of Reset and Stop, so that ticks from before such a call are ignored
 }
 
 func (t *ticker) Chan() <-chan time.Time { return t.ticks }

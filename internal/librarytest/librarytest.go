@@ -1,6 +1,6 @@
-// Package librarytest has the tests that every Discord library on top of an [httpclient.Transport] must pass. They test
-// that options of the transport, and options in a context, take effect when requests are sent through the library. The
-// tests run in virtual time.
+// Package librarytest has the tests that every Discord library on top of an [httpclient.Transport] must pass. The tests
+// check that options of the transport, and options in a context, take effect when requests are sent through the
+// library. The tests run in virtual time.
 package librarytest
 
 import (
@@ -271,8 +271,8 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// After a 502, a library by itself would send the message again, although Discord may already have posted it. With the
-// transport it must not.
+// After a 502, a library by itself would send the message again, although Discord may already have posted it. A library
+// that uses the transport must not do so.
 func repeatsNothing(t *testing.T, f *fixture) {
 	below := new(failing)
 	transport := httpclient.NewTransport(httpclient.WithBase(below))

@@ -48,8 +48,8 @@ func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*E
 	return nodes
 }
 
-// NewSentinel starts a Sentinel for a test. The Sentinel watches a primary under the given name. It decides about
-// fail-overs alone.
+// NewSentinel starts a Sentinel for a test. The Sentinel watches a primary under the given name. The Sentinel decides
+// about fail-overs alone, without other Sentinels.
 func NewSentinel(t testing.TB, name string, primary *Engine) *Engine {
 	t.Helper()
 	configuration := filepath.Join(t.TempDir(), "sentinel.conf") // a file, because the Sentinel writes to it

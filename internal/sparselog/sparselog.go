@@ -104,7 +104,8 @@ func (h *history) due(now time.Duration) bool {
 }
 
 // Flush looks at each class of which no line was written during the last Interval. If lines of the class were left out,
-// Flush writes the latest of these. Otherwise it forgets the class. With all, Flush does this for every class at once.
+// Flush writes the latest of these. Otherwise it forgets the class. If all is set, Flush does this for every class,
+// even if a line of the class was written during the last Interval.
 func (l *Log) Flush(now time.Duration, all bool) {
 	if l == nil {
 		return

@@ -41,7 +41,7 @@ func KeyWithSalt(secret Secret, salt [16]byte) *Key {
 	return &Key{salt, sha256.Sum256(text)}
 }
 
-// Sum returns a keyed hash of a text. It returns only 64 bits of the hash, so that nobody can derive from them the hash
+// Sum returns a keyed hash of a text. It returns only 64 bits of the hash. From so few bits, nobody can derive the hash
 // of a longer text.
 func (k *Key) Sum(text string) uint64 {
 	var space [256]byte // large enough for a credential, so that nothing is allocated

@@ -1,4 +1,4 @@
-// Package wire reads values that encoding/binary's Append functions and those of this package have written: values that
+// Package wire reads values that the Append functions of encoding/binary and of this package have written: values that
 // processes share, and state that one process leaves to a later one. The input may be damaged or hostile. No input
 // causes a panic, and no length in the input decides how much memory is allocated.
 package wire

@@ -17,9 +17,9 @@
 //
 // Some defaults of go-redis are unsuitable for calls with a timeout of half a second:
 //
-//   - MaxRetries is 3: a script whose reply is lost runs again. The scripts detect a second run, so it only costs time.
-//     With -1 a script runs once. However, when the connection breaks, the client of a cluster repeats a call on the
-//     same node even then, so a [Runner] marks its scripts as not repeatable.
+//   - MaxRetries is 3: a script whose reply is lost runs again. The scripts detect a second run, so the second run only
+//     costs time. With -1 a script runs once. However, when the connection breaks, the client of a cluster repeats a
+//     call on the same node even then, so a [Runner] marks its scripts as not repeatable.
 //   - ContextTimeoutEnabled is false: the deadline of a context does not end a read.
 //   - DialerRetries is 5, with pauses of 100 ms: one call spends all of its time on dialing.
 //   - ClusterStateReloadInterval is 60 s: for up to this time after a failover, the client of a cluster calls the dead

@@ -159,7 +159,7 @@ func (c *Client) checkAddress(ctx context.Context, key string) error {
 }
 
 // checkEvalsha checks that the user may use EVALSHA, with a script that does not exist: if the server replies that
-// there is no such script, it allows the command.
+// there is no such script, the user may use the command.
 func (c *Client) checkEvalsha(ctx context.Context, key string) error {
 	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(strings.Repeat("0", 40)).Numkeys(1).Key(key).Build())
 	if err != nil {

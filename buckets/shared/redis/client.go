@@ -22,7 +22,7 @@ const (
 )
 
 // Client is a client of a server. A Store uses a Client. Other stores that need a shared.Runner can also use a Client.
-// It is safe for concurrent use.
+// A Client is safe for concurrent use.
 type Client struct {
 	connections *connections
 	inner       rueidis.Client // nil until the client is connected
@@ -175,7 +175,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 }
 
 // listen subscribes once, until the connection breaks or the context ends. When the server confirms the subscription,
-// listen calls confirmed if it is not nil. subscribed reports whether the server has confirmed it.
+// listen calls confirmed if it is not nil. subscribed reports whether the server has confirmed the subscription.
 func (c *Client) listen(
 	ctx context.Context, channel string, confirmed func(), received func(message string),
 ) (subscribed bool, err error) {

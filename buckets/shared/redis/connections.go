@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// connections can cut all connections of a client. It is needed because rueidis.NewClient takes no context, and because
-// the client's Close waits for replies.
+// connections can cut all connections of a client. The type is needed because rueidis.NewClient takes no context, and
+// because Close of a rueidis client waits for replies.
 type connections struct {
 	context context.Context
 	cancel  context.CancelFunc

@@ -129,9 +129,9 @@ func WithEviction() Option {
 
 // WithLateConnect lets Open succeed if the server does not answer, is loading its data, or is a cluster that is down.
 // The store then tries again in the background, with pauses of 1.5 s at most, and makes all checks when the server is
-// available. Until then the policy of WithOutage applies, and Store.Outage and the log say what is wrong. A process
-// that starts without the server does not know of other processes, so under OutageShare it uses the whole of every
-// limit.
+// available. Until the server is available, the policy of WithOutage applies, and Store.Outage and the log say what is
+// wrong. A process that starts without the server does not know of other processes, so under OutageShare it uses the
+// whole of every limit.
 //
 // Open still fails with errors that do not disappear by themselves, such as a wrong password. If such an error occurs
 // in a later attempt, calls fail with this error until an operator has removed its cause.
@@ -152,8 +152,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithClientOption lets change modify the options of the client, for example to rotate passwords, to use a dial
-// function, or to set a password for the Sentinels. It is called after the URL and the other options have been applied.
-// After that, Open sets the options that scripts rely on. Nil is ignored.
+// function, or to set a password for the Sentinels. The function change is called after the URL and the other options
+// have been applied. Then Open sets the options that scripts rely on. Nil is ignored.
 func WithClientOption(change func(*rueidis.ClientOption)) Option {
 	return func(s *settings) error {
 		if change != nil {

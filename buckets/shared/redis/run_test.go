@@ -131,7 +131,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	require.NoError(t, e.Pause())
 	cancel()
 	promptly(ended, context.Canceled)
-	cancel, ended = subscribe() // this one gets no reply
+	cancel, ended = subscribe() // this subscription gets no reply
 	time.AfterFunc(50*time.Millisecond, cancel)
 	promptly(ended, context.Canceled)
 	cancel()

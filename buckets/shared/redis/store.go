@@ -15,9 +15,9 @@ import (
 // openLimit bounds the duration of Open. Open returns earlier if its context ends earlier.
 const openLimit = 5 * time.Second
 
-// Store keeps the shared state on a server. Pass it to buckets.WithShared. It is safe for concurrent use. Several
-// managers of a process may use one store; they also share their limits with each other. Close the store after the
-// managers.
+// Store keeps the shared state on a server. Pass it to buckets.WithShared. A Store is safe for concurrent use. Several
+// managers of a process may use one store; then these managers also share their limits with each other. Close the store
+// after the managers.
 type Store struct {
 	*shared.Store
 	client *later

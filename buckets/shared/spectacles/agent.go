@@ -14,8 +14,8 @@ const (
 	mostReports = 50
 	// stuckPause is the pause before the next call after a foreign value was found.
 	stuckPause = time.Second
-	// longestWait is the longest time between two claims. It is bounded because other clients may change when a counter
-	// expires.
+	// longestWait is the longest time between two claims. It is short, because other clients may change the time at which
+	// a counter expires.
 	longestWait = 5 * time.Second
 )
 

@@ -12,8 +12,8 @@ import (
 )
 
 // bucket is the counter of one route, with the requests of this process that wait for it. A goroutine makes one call at
-// a time for all these requests (agent.go). It runs only while a call is due. The manager's window only records
-// requests and responses.
+// a time for all these requests (agent.go). The goroutine runs only while a call is due. The manager's window only
+// records requests and responses.
 type bucket struct {
 	session *session
 	keys    []string
@@ -173,8 +173,8 @@ func (b *bucket) tell(now time.Duration, r report) {
 }
 
 // Predict implements shared.Bucket. The server has no queue, so the forecast does not include waiting requests of other
-// processes. It is certain if the last claim granted or refused the request, if the server would refuse the request
-// now, and during an outage.
+// processes. The forecast is certain if the last claim granted or refused the request, if the server would refuse the
+// request now, or during an outage.
 func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,7 +27,7 @@
 // The keys of a route begin with the prefix (WithPrefix, none by default) and the name of the route. The specification
 // does not define these names. List the keys on the server that end in ":remaining". Then use WithRoute to choose a
 // function that makes the same names: [ByPath], the default, [ByMethodAndPath], or a function of your own. If the names
-// differ, nothing is shared, and only 429s show that.
+// differ, nothing is shared, and only 429s show the mistake.
 //
 // # Keys
 //
@@ -67,12 +67,12 @@
 //
 //   - Order: requests are first come, first served only within each process. Predictions of the wait do not include
 //     other processes.
-//   - Cost: a request costs a few calls, not one or less, because there are no messages and no loans. Other clients
+//   - Cost: a request costs a few calls, not one or less, because there are no messages and no loans. The other clients
 //     make about one call in each window for each waiting request.
 //   - Routes instead of bucket hashes: if Discord has one limit for two routes, the two routes together exceed it, as
 //     with Spectacles.
-//   - ByPath: methods that have separate limits at Discord count in one window, with the limit of the latest response.
-//     This causes 429s, as with Spectacles.
+//   - ByPath: if methods have separate limits at Discord, their requests are nevertheless counted in one window, with
+//     the limit of the latest response. This causes 429s, as with Spectacles.
 //   - The first request of a manager on a route is sent before the route's counter is known. If other processes have
 //     used up the limit at that time, the request gets a 429.
 //   - The global limit: each process uses the whole limit, or a fixed part of it if WithProcesses sets the number of

@@ -38,7 +38,7 @@ func TestLostAndLateCallsCauseNo429s(t *testing.T) {
 			inWorldOf(t, discordsim.Config{Latency: usual, Seed: n}, func(w *world) {
 				w.engine.Decide(troubles(rand.New(rand.NewPCG(n, n))))
 				processes := w.processes(4, 5)
-				// All the time callers give up, some of them with a permit.
+				// Again and again, callers give up, some of them with a permit.
 				chance := rand.New(rand.NewPCG(n, 1))
 				for time.Since(processes[0].origin) < time.Minute {
 					p := processes[chance.IntN(4)]

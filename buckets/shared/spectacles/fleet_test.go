@@ -19,8 +19,8 @@ type fleet struct {
 	latency     discordsim.Latency
 }
 
-// run runs the fleet for a minute. It returns the number of accepted requests divided by the number that the ideal
-// client, which never risks a 429, would have sent, and the number of 429s.
+// run runs the fleet for a minute. The result share is the number of accepted requests divided by the number that the
+// ideal client, which never risks a 429, would have sent. The result refused is the number of 429s.
 func (f fleet) run(t *testing.T) (share float64, refused int) {
 	inWorldOf(t, discordsim.Config{Latency: f.latency, Seed: 1}, func(w *world) {
 		chance := rand.New(rand.NewPCG(1, 1))

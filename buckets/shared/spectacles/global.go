@@ -15,7 +15,7 @@ type global struct {
 	changed func()
 }
 
-// certain is how long a part is valid, which is longer than any request waits.
+// certain is how long a part is valid. No request waits for so long.
 const certain = 24 * time.Hour
 
 // Global implements shared.Session. A hold applies to all credentials, because the server has only one key for holds.

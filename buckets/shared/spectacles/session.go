@@ -125,7 +125,7 @@ func (s *session) Invalid() int { return 0 }
 // Others implements shared.Session.
 func (s *session) Others() int { return 0 }
 
-// Close implements shared.Session. For a second at most, it tries to give back unused permits and to report outcomes.
+// Close implements shared.Session. It tries to give back unused permits and to report outcomes, for a second at most.
 func (s *session) Close() {
 	for _, b := range s.all() {
 		b.Close()

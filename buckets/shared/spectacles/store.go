@@ -9,7 +9,7 @@ import (
 )
 
 // Store shares limits with Spectacles clients. Pass it to buckets.WithShared. Several managers can use the same Store.
-// It is safe for concurrent use.
+// A Store is safe for concurrent use.
 type Store struct {
 	runner    shared.Runner
 	prefix    string

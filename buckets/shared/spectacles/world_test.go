@@ -242,7 +242,8 @@ func (p *process) mustAcquire() shared.Permit {
 	return permit
 }
 
-// opens requires that no permit is granted for a time (after), and that one is granted within slack after that.
+// opens requires that no permit is granted until the duration after has passed, and that one is granted within the
+// duration slack after that.
 func (p *process) opens(after, slack time.Duration, why string) {
 	p.world.t.Helper()
 	_, ok := p.within(after)

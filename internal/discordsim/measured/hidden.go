@@ -30,8 +30,8 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	case "POST /guilds/{guild_id}/prune": // measured
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, 15*time.Minute), Code: codePrune}
 	case "POST /channels/{channel_id}/webhooks":
-		// Measured: some 50 requests in a row are accepted, then one at a time. It is assumed how fast places become free,
-		// and that each channel has its own limit.
+		// Measured: some 50 requests in a row are accepted, then one at a time. Two things are assumed: how fast places
+		// become free, and that each channel has its own limit.
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Leaky(50, time.Hour)}
 	case webhookToken:
 		if rule.Method == "POST" {
@@ -41,7 +41,7 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 }
 
 // webhookMessages returns the limit of a channel for all its webhooks together: 30 messages a minute, as many client
-// authors have reported. It was measured that 30 messages at once are accepted.
+// authors have reported. A measurement has shown that 30 messages at once are accepted.
 func (o *Options) webhookMessages() *discordsim.SharedLimit {
 	channelOf := func(call discordsim.Call) string {
 		id, _, _ := strings.Cut(call.Major, ":")

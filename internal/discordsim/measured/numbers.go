@@ -14,8 +14,8 @@ const (
 	webhookToken = "webhook-token"
 )
 
-// typical has the limits of routes whose numbers are not known. These limits have a usual size. Only "unlimited" was
-// measured: this limit is so high that the global limit never lets a client reach it.
+// typical has the limits of routes whose numbers are not known. These limits have a usual size. Of them, only
+// "unlimited" was measured completely: it is so high that the global limit never lets a client reach it.
 var typical = map[string]discordsim.Quota{
 	"token": discordsim.Leaky(5, 5*time.Second),
 	"fixed": discordsim.Fixed(5, 5*time.Second),
