@@ -43,8 +43,8 @@ const (
 	deadline // the library knows the deadline from the beginning
 )
 
-// If a call is to be given up, patience is the time from the start of the call until it is cancelled or its deadline
-// passes.
+// patience is the time after which a call that is to be given up is cancelled, or after which its deadline passes. It
+// counts from the start of the call.
 const patience = time.Second
 
 // kind is the operation of a call. It determines the limit.

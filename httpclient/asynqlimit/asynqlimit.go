@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
-// If tasks of an asynq server have to wait long for a limit, a Limiter makes them wait in Redis instead of in the
-// process. Make a Limiter with New. A Limiter is safe for concurrent use.
+// Limiter makes tasks of an asynq server wait in Redis instead of in the process if the tasks have to wait long for a
+// limit. Make a Limiter with New. A Limiter is safe for concurrent use.
 type Limiter struct{ policy *jobs.Policy }
 
 // New returns a limiter with options of package jobs. Its error names the option whose value is invalid, and the value.
