@@ -64,7 +64,7 @@ func TestLoadEndsWithAVerdict(t *testing.T) {
 
 func TestJSONStandsAlone(t *testing.T) {
 	t.Parallel()
-	// The status is not checked, because goroutines of other tests would count as leaks.
+	// The status is not checked. It may be a failure, because goroutines of other tests count as leaks.
 	_, stdout, stderr := call(t.Context(), "-json", "-length", "1s", "-rate", "20")
 	assert.Empty(t, stderr)
 	var document map[string]any

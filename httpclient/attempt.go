@@ -166,8 +166,8 @@ func (b *timedBody) Close() error {
 	return b.body.Close()
 }
 
-// watchUpload makes reads of the request's body count as progress, also reads of a body that the base transport gets
-// from GetBody.
+// watchUpload makes reads of the request's body count as progress, including reads of a body that the base transport
+// gets from GetBody.
 func (a *attempt) watchUpload() {
 	a.request.Body = a.newUpload(a.request.Body)
 	get := a.request.GetBody
@@ -184,8 +184,8 @@ func (a *attempt) watchUpload() {
 }
 
 // upload is the body of a request. Each read of it counts as progress. The body is closed when the context of the
-// attempt ends. Otherwise net/http would wait for a read that is in progress. Close ends most such reads, for example a
-// read from a pipe to which nothing is written.
+// attempt ends. Otherwise net/http would wait for a read that is in progress. Closing the body ends most such reads,
+// for example a read from a pipe to which nothing is written.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt

@@ -41,7 +41,7 @@ func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 	assert.ErrorContains(t, err, timeout.Route)
 }
 
-// silence returns only when the request's context ends, and then the error of the context.
+// silence waits until the request's context ends, and returns the error of the context.
 func silence(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()

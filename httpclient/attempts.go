@@ -34,13 +34,12 @@ type Attempts struct {
 	// NoRetries turns retries off; zero does not.
 	//
 	// Only requests that Mode allows are repeated. No retry begins more than two minutes after the start of the first
-	// attempt that failed. If a request is sent again after a 429, that is no retry: it needs no option, and does not
-	// count.
+	// attempt that failed. Sending a request again after a 429 is not a retry: it needs no option, and does not count.
 	//
 	// If the base is an http.Transport, it also repeats a GET, HEAD or OPTIONS by itself when an HTTP/1.1 connection that
-	// was kept alive turns out to be broken. This is not noticed: such a repetition belongs to the same attempt, and the
-	// limits count only one request. Over HTTP/2 an http.Transport repeats only requests that the server has not
-	// processed.
+	// was kept alive turns out to be broken. The Transport does not notice such a repetition: it belongs to the same
+	// attempt, and the limits count only one request. Over HTTP/2 an http.Transport repeats only requests that the server
+	// has not processed.
 	Retries int
 
 	// Mode says which requests are repeated. The default is SafeRetries.
@@ -59,17 +58,17 @@ type Attempts struct {
 	//   - the time of each read of the response's body, and of Close of that body. While the caller is not reading the
 	//     body, there is no timeout
 	//
-	// If a request's body is not in memory, its first byte must arrive within the timeout, in each attempt. If the
-	// transport first reads the body into memory (see WithBufferedBodies), each further part must also arrive within the
-	// timeout. Only after these reads does the request wait for its limits.
+	// If a request's body is not in memory, the first byte of the body must arrive within the timeout in each attempt. If
+	// the transport first reads the body into memory (see WithBufferedBodies), each further part must also arrive within
+	// the timeout. Only after these reads does the request wait for its limits.
 	//
 	// The timeout does not bound the time in queues and pauses. It does not apply to a connection that was switched to
 	// another protocol (status 101).
 	//
 	// Closing a body does not always end a blocked read of its source. Therefore, if a body is not known to be in memory,
-	// its request is sent by a separate goroutine. After the timeout, that goroutine stays blocked in such a read. A body
-	// is in memory if http.NewRequest makes it from a bytes.Buffer, bytes.Reader or strings.Reader, or if the transport
-	// keeps it in memory.
+	// a separate goroutine sends the request. If a read is still blocked after the timeout, that goroutine stays blocked
+	// in the read. A body is in memory if http.NewRequest makes it from a bytes.Buffer, bytes.Reader or strings.Reader, or
+	// if the transport keeps it in memory.
 	//
 	// The timeout detects broken connections, but does not bound the duration of an attempt, because a server can prolong
 	// the attempt by sending a byte from time to time. To bound the whole time of a request, give its context a deadline.
@@ -78,15 +77,15 @@ type Attempts struct {
 	// FirstPause is the first pause before another attempt, and MaxPause the longest. The pause doubles each time, up to
 	// MaxPause. In addition, each pause is made longer or shorter at random, by up to a quarter of FirstPause. If a server
 	// error asks for a longer pause with Retry-After, that pause is used, up to MaxPause. The defaults are
-	// DefaultFirstPause and DefaultMaxPause. A MaxPause that is set alone also
-	// bounds FirstPause. Otherwise, if FirstPause is longer than MaxPause, all pauses are FirstPause.
+	// DefaultFirstPause and DefaultMaxPause. If only MaxPause is set, no pause is longer. If FirstPause is set and exceeds
+	// MaxPause, all pauses have the length FirstPause.
 	FirstPause, MaxPause time.Duration
 
 	// Nonce adds a random nonce of 25 characters and the field enforce_nonce to each message that is created in a channel
-	// (POST /channels/{channel_id}/messages). With it, SafeRetries can also repeat such a request after a failure, and the
-	// message still appears only once, because for a few minutes Discord responds to the second request with the message
-	// of the first one (Discord's documentation). All attempts have the same nonce. The message in Discord's response and
-	// in the gateway event also has this nonce.
+	// (POST /channels/{channel_id}/messages). With the nonce, SafeRetries can repeat such a request, too, after a failure.
+	// The message still appears only once, because for a few minutes Discord responds to the second request with the
+	// message of the first request (Discord's documentation). All attempts have the same nonce. The message in Discord's
+	// response and in the gateway event also has this nonce.
 	//
 	// The body is sent unchanged in each of these cases:
 	//   - it is not a JSON object, or its Content-Type is not JSON (such as a form with files)
@@ -98,17 +97,17 @@ type Attempts struct {
 	Nonce bool
 }
 
-// RetryMode says which requests are repeated after a failure. The zero value is none of the constants, and keeps the
-// earlier Mode, see Attempts. In every mode, a request is sent again after a 429. buckets.ContextWithMaxWait limits how
-// long it waits before that.
+// RetryMode says which requests are repeated after a failure. The zero value is none of the constants. In Attempts, it
+// leaves the mode unchanged. In every mode, a request is sent again after a 429. buckets.ContextWithMaxWait limits how
+// long the request waits before it is sent again.
 type RetryMode int
 
 const (
 	// SafeRetries repeats a request only if it does no harm when Discord processes it twice: GET, HEAD, OPTIONS, PUT and
 	// DELETE; messages with a nonce and enforce_nonce; and requests that were certainly not sent. It is the default.
 	SafeRetries RetryMode = iota + 1
-	// UnsafeRetries repeats all requests, also POST and PATCH. Discord may then process a request twice, and a message
-	// may appear twice. Use it for requests that do no harm if Discord processes them twice.
+	// UnsafeRetries repeats all requests, including POST and PATCH. Discord may then process a request twice, and a
+	// message may appear twice. Use it for requests that do no harm if Discord processes them twice.
 	UnsafeRetries
 )
 
@@ -141,7 +140,7 @@ func (a Attempts) overriddenBy(b Attempts) Attempts {
 	}
 }
 
-// validate returns an error for a field that cannot be used, nil if there is none.
+// validate returns an error if a field has an invalid value, nil otherwise.
 func (a Attempts) validate() error {
 	switch {
 	case a.Retries < NoRetries:

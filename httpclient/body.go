@@ -25,8 +25,8 @@ type body struct {
 }
 
 // takeBody takes over the request's body and prepares it for more than one attempt. If the request has a GetBody,
-// takeBody uses it. If there is no GetBody, the body is small enough and the memory budget has room, takeBody reads the
-// body into memory. All other bodies can be sent only once.
+// takeBody uses GetBody. Otherwise, if the body is small enough and the memory budget has room, takeBody reads the body
+// into memory. All other bodies can be sent only once.
 func (x *roundTrip) takeBody() error {
 	b, request, limit := &x.body, x.request, x.maxBufferedBody
 	declared := max(request.ContentLength, 0) // 0 if the length is not known
@@ -145,7 +145,7 @@ func inMemory(content io.Reader) bool {
 	return false
 }
 
-// repeatable reports whether another attempt can send the same body, or whether there is no body.
+// repeatable reports whether another attempt can send the same body. It returns true if there is no body.
 func (b *body) repeatable() bool { return !b.gone }
 
 // close closes a body that was not sent, and ends the reservation.
@@ -158,8 +158,8 @@ func (b *body) close() {
 // maxLooked bounds how many bytes of a request's body are inspected. JSON bodies for Discord are smaller.
 const maxLooked = 1 << 20
 
-// closeSoon closes a body that is not nil. It waits for this at most for briefWait, because Close may block: in a
-// proxy, Close of the body of the client's request reads the rest of that body.
+// closeSoon closes a body that is not nil. It waits for Close for briefWait at most, because Close may block: in a
+// proxy, closing the body of the client's request reads the rest of that body.
 func closeSoon(body io.ReadCloser) {
 	switch {
 	case body == nil:

@@ -60,7 +60,7 @@ func (r *reservation) giveBack(n int64) {
 func (r *reservation) end() { r.giveBack(r.taken) }
 
 // endWith ends the reservation when the response's body has been read to its end or closed. Until then the base
-// transport keeps the request, and thus the request's body.
+// transport keeps the request, and thus the request's body, in memory.
 func (r *reservation) endWith(response *http.Response) {
 	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
 		return
@@ -98,8 +98,8 @@ const firstPiece = 4 << 10
 // reads, unless limit bytes are reserved already.
 //
 // readWhile fails if a read fails, the request's context ends, the transport is closed, the credential starts to rest,
-// or no byte arrives for the attempt timeout. When readWhile fails, it closes a body that is not in memory. This ends,
-// for example, a read from a pipe. If the read still blocks, readWhile does not wait for it.
+// or no byte arrives for the attempt timeout. When readWhile fails, it closes a body that is not in memory. Closing the
+// body ends, for example, a read from a pipe. If the read blocks even then, readWhile does not wait for it.
 func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
 	r := &x.body.reservation
 	if inMemory(body) {

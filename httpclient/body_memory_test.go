@@ -35,7 +35,7 @@ func (c tally) Read(p []byte) (int, error) {
 }
 
 // Uploads wait until the bucket of their route is known. Meanwhile the parts of their bodies that have been read stay
-// in memory. All these parts together must not exceed a bound.
+// in memory. The total size of these parts must not exceed a bound.
 func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	type story struct {
 		options []httpclient.Option
@@ -91,8 +91,8 @@ func (g *gate) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.
 	return g.Unlimited.AcquireRequest(ctx, r)
 }
 
-// assertRoom asserts that the transport has room in memory for exactly this many bytes of bodies. The limiter must
-// grant no request meanwhile.
+// assertRoom asserts that the transport has room in memory for bodies of exactly the given number of bytes. The limiter
+// must grant no request meanwhile.
 func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	more := &counted{Reader: strings.NewReader("a")}
 	second := send(transport, unreplayable(newMessage(t), more, 1).WithContext(ctx))
 	synctest.Wait()
-	// The transport reads only the first byte of a body that it does not keep, so it does not reach the end of this one.
+	// The transport reads only the first byte of a body that it does not keep, so it does not reach the end of this body.
 	assert.False(t, more.ended, "there must be no room for one more byte")
 	cancel()
 	assert.ErrorIs(t, first.wait().err, context.Canceled)
@@ -165,7 +165,8 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	})
 }
 
-// A body does not fit into the memory that is left, so it is not kept. It must leave the rest to smaller bodies.
+// A body does not fit into the memory that is left, so it is not kept. The memory that is left must remain free for
+// smaller bodies.
 func TestABodyThatDoesNotFitTakesNoRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limiter := new(gate)

@@ -103,8 +103,9 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A body that turns out to be empty can still have trailers. They must be sent, but net/http sends trailers only after
-// a body. Without a body, an HTTP/2 server would never learn that the request is complete.
+// A body that turns out to be empty can still have trailers. The trailers must be sent, but net/http sends trailers
+// only after a body. If the transport passed no body to net/http, an HTTP/2 server would never learn that the request
+// is complete.
 func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
 	t.Parallel()
 	for name, version2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {

@@ -95,7 +95,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 }
 
 // The deprecated Request.Cancel must still end an attempt, because http.Transport obeys it. It does not end a wait in
-// the queue, which only the context does.
+// the queue. Only the context ends such a wait.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	inBubbles(t, map[string]discordsim.Fault{
 		"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute},

@@ -47,8 +47,8 @@ type CredentialError struct {
 	Kind CredentialKind
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
-	// Everywhere says whether an Authorization rests for all requests, or only for those on this route with this channel,
-	// guild or webhook. It is always false for the other kinds of credentials.
+	// Everywhere says whether an Authorization rests for all requests, or only for the requests on this route with the
+	// same channel, guild or webhook. It is always false for the other kinds of credentials.
 	Everywhere bool
 	// RetryAfter is how much longer the credential rests. See Transport.ResetCredential and Transport.LiftCredential.
 	RetryAfter time.Duration
@@ -94,14 +94,14 @@ func (r RestingCredential) MarshalJSON() ([]byte, error) {
 // mostResting bounds how many rests RestingCredentials returns.
 const mostResting = 100
 
-// RestingCredentials returns the current rests of credentials, the longest first. If there are more than a hundred, it
-// returns only the longest hundred.
+// RestingCredentials returns the current rests of credentials. Those that last longest come first. If there are more
+// than a hundred rests, only the first hundred are returned.
 func (t *Transport) RestingCredentials() []RestingCredential {
 	return t.credentials.resting(mostResting)
 }
 
-// LiftCredential ends all rests of the credentials with this RestingCredential.Hash. It returns the number of these
-// credentials. Responses to requests that are in flight now do not make the credentials rest again.
+// LiftCredential ends all rests of the credentials with the given RestingCredential.Hash. It returns the number of
+// these credentials. Responses to requests that are in flight now do not make the credentials rest again.
 func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(hash) }
 
 // credential is the credential of one request.
@@ -151,7 +151,8 @@ func (c *credential) check() error {
 }
 
 // untilStopped returns a context for a wait. Call endWait after the wait. The context ends when the request's context
-// ends, or when the credential starts to rest for this request. In the latter case its cause is a *CredentialError.
+// ends, or when the credential starts to rest for this request. In the latter case, context.Cause returns a
+// *CredentialError.
 func (c *credential) untilStopped(request context.Context) context.Context {
 	if c.id == (credentialID{}) {
 		return request
@@ -171,8 +172,8 @@ func (c *credential) endWait() {
 	}
 }
 
-// whyStopped returns the error of a wait that returned err: the *CredentialError if one ended the context of the wait,
-// otherwise err.
+// whyStopped returns the reason why a wait returned err. It is a *CredentialError if that error ended the context of
+// the wait, and err otherwise.
 func whyStopped(waiting context.Context, err error) error {
 	if stopped, ok := context.Cause(waiting).(*CredentialError); ok && err != nil {
 		return stopped

@@ -232,8 +232,8 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
 }
 
-// net/http sends an Authorization header however its name is capitalized. With each spelling of the name, a token must
-// have its own buckets, global limit and 401s, and must not be sent if the path has a token.
+// net/http sends an Authorization header however its name is capitalized. Whatever the spelling of the name, a token
+// must have its own buckets, global limit and 401s, and it must not be sent if the path has a token.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(usedUp(1, time.Minute), usedUp(1, time.Minute), unauthorized, answer(http.StatusOK, "{}"))

@@ -88,8 +88,8 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	})
 }
 
-// If a credential is stopped, its requests must not wait any longer outside the manager, either: in the pause after a
-// failure, or after a 429 if the limiter is not a manager.
+// If a credential is stopped, its requests must also end their waits outside the manager: the pause after a failure,
+// and the wait after a 429 if the limiter is not a manager.
 func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	inBubbles(t, map[string]responder{
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
@@ -125,7 +125,8 @@ func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 	})
 }
 
-// A limiter grants a request whose credential has been stopped meanwhile. The request must give its permit back.
+// A limiter grants a request, but the request's credential was stopped while the request waited. The request must give
+// its permit back.
 func TestAPermitThatIsGrantedTooLateIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ends := new(turnstile)

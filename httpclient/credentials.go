@@ -110,7 +110,7 @@ func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
 }
 
 // rest returns the rest of a credential that applies in a place, whether that rest applies everywhere, and how much
-// longer it lasts. If there is no such rest, left is 0.
+// longer (left) it lasts. If there is no such rest, left is 0.
 func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, left time.Duration) {
 	s, ok := c.known.Load(id)
 	if !ok || !s.doubtful.Load() {
@@ -151,7 +151,7 @@ func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s.settle(c.now())
 }
 
-// raise stores the time to in at, unless at already has a later time.
+// raise stores a time (to) in at, unless at already has a later time.
 func raise(at *atomic.Int64, to time.Duration) {
 	for before := at.Load(); before < int64(to); before = at.Load() {
 		if at.CompareAndSwap(before, int64(to)) {
@@ -199,7 +199,7 @@ func (s *credentialState) refuse(p place, r rest) {
 	}
 }
 
-// wake ends the waits of those requests with the credential for which check returns an error.
+// wake looks at all waiting requests with the credential, and ends the waits of those for which check returns an error.
 func (c *credentials) wake(id credentialID) {
 	for waiting, stop := range c.waiting.All() {
 		if waiting.id != id {
@@ -242,7 +242,7 @@ func (c *credentials) resetAll() {
 	}
 }
 
-// resting returns the current rests of credentials, the longest first, and no more than limit of them.
+// resting returns up to limit current rests of credentials. Those that last longest come first.
 func (c *credentials) resting(limit int) (all []RestingCredential) {
 	now := c.now()
 	for id, s := range c.known.All() {
@@ -271,8 +271,8 @@ func (s *credentialState) resting(now time.Duration, kind CredentialKind) (all [
 	return all
 }
 
-// lift ends all rests of the credentials whose RestingCredential.Hash is shown. It returns the number of these
-// credentials.
+// lift ends all rests of the credentials whose RestingCredential.Hash has the given value (shown). It returns the
+// number of these credentials.
 func (c *credentials) lift(shown string) (lifted int) {
 	now := c.now()
 	c.mu.Lock()

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// asking returns the credential of a request to this path with this Authorization.
+// asking returns the credential of a request with the given method, path and Authorization.
 func asking(t *testing.T, c *credentials, authorization, method, path string) *credential {
 	t.Helper()
 	route, err := routes.Match(method, path)
@@ -27,7 +27,7 @@ func asking(t *testing.T, c *credentials, authorization, method, path string) *c
 	return &asking
 }
 
-// answeredWith records a response of Discord with this status.
+// answeredWith records a response of Discord with the given status.
 func (c *credential) answeredWith(status int) {
 	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}},
 		time.Now())

@@ -27,7 +27,7 @@ const (
 	noSuchToken  = `{"message":"401: Unauthorized","code":0}`
 )
 
-// as returns the request with this Authorization, or without one if it is empty.
+// as returns the request with the given Authorization, or without an Authorization if the text is empty.
 func as(r *http.Request, authorization string) *http.Request {
 	r.Header.Del("Authorization")
 	if authorization != "" {
@@ -166,7 +166,7 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 }
 
 // Discord has separate limits for deleting messages of different ages. But 401s to such deletions in one channel must
-// not count as 401s on several routes. That would stop the Authorization everywhere.
+// not count as 401s on several routes, because this would stop the Authorization everywhere.
 func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		time.Sleep(26 * 365 * 24 * time.Hour) // the bubble's clock starts in 2000, before Discord's first snowflakes
@@ -244,7 +244,7 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	})
 }
 
-// step is one request of a test. Its response has this status, and arrives after the time takes.
+// step is one request of a test. The response has the given status, and arrives after a time (takes).
 type step struct {
 	path   string
 	takes  time.Duration
@@ -322,8 +322,8 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	})
 }
 
-// An Authorization is stopped in one place. If a request that was sent after the latest refused one succeeds, the
-// Authorization must be used in that place again. The order of the responses does not matter.
+// An Authorization is stopped in one place. If a request in that place succeeds, and was sent after the latest refused
+// request, the Authorization must be used there again. The order of the responses does not matter.
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	const path = "/guilds/1"
 	type story struct {

@@ -216,7 +216,7 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 	})
 }
 
-// The default base must detect a dead connection even without an attempt timeout. It is a clone of
+// The default base must detect a dead connection even without an attempt timeout. The default base is a clone of
 // http.DefaultTransport. The test replaces that variable, so it does not run in parallel with other tests.
 func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	before := http.DefaultTransport
@@ -236,8 +236,8 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	})
 }
 
-// Each request waits only for a short time, and the next one follows at once. Although the connection is always in use,
-// these timeouts must show that it is dead.
+// Each request has only a short timeout, and the next request follows at once. Although the connection is always in
+// use, these timeouts must show that it is dead.
 func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
@@ -260,8 +260,8 @@ func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	})
 }
 
-// When a response is closed, net/http tells the server, and waits until it has written that. On a dead connection Close
-// must return nevertheless.
+// When the body of a response is closed, net/http tells the server, and waits until this message has been written. On a
+// dead connection, Close must return nevertheless.
 func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, beginOnly)

@@ -19,11 +19,11 @@ import (
 // A Dialect must be safe for concurrent use, and must not change the header or keep the body.
 type Dialect func(status int, header http.Header, body []byte) ratelimits.Response
 
-// WithDialect sets the Dialect that reads the responses of a server of WithHosts or WithAPI. Use the name that
-// WithHosts or WithAPI gives to the server; upper and lower case are the same. A refusal that the Dialect finds is
-// handled like a 429, whatever its status: the requests to which it applies wait, and the refused request is sent
-// again. Without this option, or with nil, the server has Discord's dialect. The dialect of Discord itself (the server
-// "") cannot be changed.
+// WithDialect sets the Dialect that reads the responses of a server of WithHosts or WithAPI. The server is the name
+// that WithHosts or WithAPI gives to it. Upper and lower case are the same. A refusal that the Dialect finds is handled
+// like a 429, whatever its status: the requests to which it applies wait, and the refused request is sent again.
+// Without this option, or with nil, the server has Discord's dialect. The dialect of Discord itself (the server "")
+// cannot be changed.
 func WithDialect(server string, dialect Dialect) Option {
 	return func(s *settings) {
 		if server == "" {

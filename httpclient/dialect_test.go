@@ -27,7 +27,7 @@ func speakBusy(status int, header http.Header, body []byte) ratelimits.Response 
 	return r
 }
 
-// withOther limits the server api.example with this dialect, and discord.example without one.
+// withOther limits the server api.example with the given dialect, and discord.example without a dialect.
 func withOther(dialect httpclient.Dialect) []httpclient.Option {
 	return []httpclient.Option{
 		httpclient.WithHosts(func(host string) (string, bool) {
@@ -45,8 +45,8 @@ func TestADialectDecidesWhatIsARefusalAndHowLongToWait(t *testing.T) {
 	late := func(delay time.Duration) responder {
 		return answerWith(http.StatusForbidden, func() io.ReadCloser { return stall(delay, strings.NewReader(long)) })
 	}
-	// doubtful takes a response with Retry-After for a refusal, unless it gets the body and the body shows a failure of
-	// the server.
+	// doubtful takes a response with Retry-After for a refusal, unless doubtful gets the body and the body shows a failure
+	// of the server.
 	doubtful := func(status int, header http.Header, body []byte) ratelimits.Response {
 		r := ratelimits.Response{Status: status}
 		if header.Get("Retry-After") != "" && (body == nil || string(body) == "busy") {

@@ -13,8 +13,9 @@
 //
 // Requests to discord.com, discordapp.com and their subdomains are limited, except requests to the media hosts
 // (routes.IsMediaHost). [WithHosts] adds other hosts, such as a proxy, a test server or a server that is compatible
-// with Discord. Requests to all other hosts pass unchanged, so that the same client can also download attachments and
-// use other services. If a proxy is mounted below a path, the part of the path before /api/v10 is ignored.
+// with Discord. Requests to all other hosts pass unchanged, so that a client can use the same transport to download
+// attachments and to use other services. If a proxy is mounted below a path, the part of the path before /api/v10 is
+// ignored.
 //
 // # Other servers
 //
@@ -35,7 +36,8 @@
 // The options of a request are values of its context:
 //   - [buckets.ContextWithMaxWait]: the longest wait that is accepted (0: do not wait at all)
 //   - [buckets.ContextWithOrdered]: the requests of a bucket are sent one at a time
-//   - [buckets.ContextWithPriority]: the request is sent ahead of others that came to its bucket up to 3 s earlier
+//   - [buckets.ContextWithPriority]: the request is sent before other requests that came to its bucket up to 3 s
+//     earlier
 //   - [buckets.ContextWithGroup]: groups of requests take turns
 //   - [ContextWithLatest] and [buckets.ContextWithSupersedes]: of several waiting requests for the same thing, only the
 //     newest is sent
@@ -46,22 +48,22 @@
 //	class      shown by                                  what waits
 //	global     scope global, or global: true             all requests with that Authorization, except interactions
 //	shared     scope shared                              the bucket's requests; the limit is remembered
-//	edge       no scope and no bucket, and a page of     all requests to this server, also interactions
+//	edge       no scope and no bucket, and a page of     all requests to this server, even interactions
 //	           Cloudflare or a body without retry_after
 //	sub-limit  scope user although the bucket has room   requests with the same route, parameters and body fields
 //	user       all other 429s                            the bucket's requests
 //
 // After the wait, the refused request is sent again alone. When it has succeeded, the other waiting requests are sent.
 // The length of the wait is the retry_after in the body, because the header Retry-After is a rounded copy of
-// retry_after. If the two contradict each other, the longer one counts. A longer retry_after does not count, however,
-// if it is in milliseconds or if the response has no scope. Until the body has been read, the headers decide which
-// requests wait: all to which the 429 may apply. If a refusal at the edge (the network in front of Discord) does not
-// say when to retry, the request is not sent again, and fails with *[ratelimits.EdgeError].
+// retry_after. If the two contradict each other, the longer time counts. However, a retry_after that is longer than
+// Retry-After does not count if it is in milliseconds or if the response has no scope. Until the body has been read,
+// all requests wait to which the 429 may apply according to its headers. If a refusal at the edge (the network in front
+// of Discord) does not say when to retry, the request is not sent again, and fails with *[ratelimits.EdgeError].
 //
 // After the third refusal in a row by the same limit, the wait is at least about 250 ms. This minimum doubles with each
 // further refusal, up to about a minute. A wait of more than a day is reduced to a day. [Transport.LiftHolds] ends all
 // these waits (holds). If the wait would exceed the max rate limit, the request fails with a
-// *[ratelimits.TooLongError]. Otherwise it is sent again after every 429 until its context ends.
+// *[ratelimits.TooLongError]. Otherwise the request is sent again after every 429 until its context ends.
 //
 // # What is retried after a failure
 //
@@ -75,13 +77,13 @@
 //
 // If a request has no GetBody, its body of up to 1 MiB is read into memory before the request is queued, and is sent
 // with a Content-Length. [WithBufferedBodies] sets this bound, and a bound on the memory of all bodies together. If a
-// body is larger, or if there is no room for it, it can be sent only once. Its request is queued when the first byte of
-// the body has arrived.
+// body exceeds the first bound, or if there is no room for it, the body can be sent only once. Its request is queued
+// when the first byte of the body has arrived.
 //
 // The transport reads the body of a 429, up to 64 KiB, for at most 5 s. If the server has a [Dialect], the transport
 // also reads the body of a 403, and of each response that the Dialect takes for a refusal. The first 4 KiB of a 401
 // without the header Via, and of a webhook's 404, are inspected as they arrive, to learn whether Discord has refused
-// the credential. Therefore Close of such a body may take up to 100 ms. The transport does not read the bodies of other
+// the credential. Therefore closing such a body may take up to 100 ms. The transport does not read the bodies of other
 // responses that it returns. If a request sets Accept-Encoding, the body of its response is returned unchanged, and
 // gzip and deflate are decoded only for the inspection.
 //
@@ -90,8 +92,8 @@
 // Requests with different Authorization headers have different buckets. Only keyed hashes of the header are kept, and
 // no log, error, hook or snapshot contains the header. If the path has a token, that token is the credential, and the
 // header is not sent unless its scheme is Basic. A credential that Discord has refused rests for ten minutes, which
-// means that it is not used. All requests with this credential, also those already waiting, fail with
-// *[CredentialError]:
+// means that it is not used. All requests with this credential fail with *[CredentialError], including requests that
+// are already waiting:
 //
 //	response                                    what rests
 //	401                                         the Authorization on that route, with that channel, guild or webhook
@@ -101,16 +103,16 @@
 //	404 with code 10015 to a webhook's request  that webhook
 //
 // A refusal counts only if it comes from Discord. This is the case if the response has the header Via and is not HTML,
-// or if its body is JSON with a code. Responses of other servers make no credential rest. If a request was sent after
-// the refused one and succeeds, this ends the rest on the route of the successful request (with its channel, guild or
-// webhook) and the rest everywhere. No rest is permanent, and a new process begins without any rest. A single 401 does
-// not prove that a token is invalid, because some routes answer every bot with 401. A 407 comes from a proxy and does
-// not count.
+// or if its body is JSON with a code. Responses of other servers make no credential rest. If a request that was sent
+// after the refused one succeeds, its success ends the rest on its route (with its channel, guild or webhook) and the
+// rest everywhere. No rest is permanent, and a new process begins without any rest. An Authorization rests everywhere
+// only after 401s on two routes, because some routes answer every bot with 401. A 407 comes from a proxy and does not
+// count.
 //
 // All 401s count against the budget of invalid requests ([buckets.WithInvalidBudget]). Each credential that has worked
 // within the last week has its own share of the budget. All other Authorizations together have one share, and all other
-// tokens in paths together have another ([buckets.Request.Unproven]), so that invented credentials do not use up the
-// shares of real ones. Redirects from a limited host to another host never carry credentials, cookies or a Referer.
+// tokens in paths together have another share ([buckets.Request.Unproven]), so that invented credentials do not use up
+// the shares of real ones. Redirects from a limited host to another host never carry credentials, cookies or a Referer.
 //
 // # Errors
 //
@@ -135,13 +137,13 @@
 // # Limits
 //
 //   - Requests are sent in the order in which they came, but several are in flight, and the network may reorder them.
-//     If the requests must arrive in that order, use the ordered mode ([buckets.WithOrdered]).
+//     If the requests must arrive in the order in which they came, use the ordered mode ([buckets.WithOrdered]).
 //   - A request counts against the global limit for at most two seconds after it was sent. Therefore global 429s are
 //     possible if requests take more than a second to reach Discord.
-//   - Each process counts only its own requests unless [buckets.WithShared] is used. It notices other processes with
-//     the same token only by the header X-RateLimit-Remaining. After a restart, a process does not know which requests
-//     were sent before, so that 429s are possible in the first seconds. Package statefile prevents this, because it
-//     keeps the state ([Transport.WriteState], [Transport.RestoreState]).
+//   - Each process counts only its own requests unless [buckets.WithShared] is used. It notices the requests of other
+//     processes with the same token only by the header X-RateLimit-Remaining. After a restart, a process does not know
+//     which requests were sent before, so that 429s are possible in the first seconds. Package statefile prevents this,
+//     because it keeps the state ([Transport.WriteState], [Transport.RestoreState]).
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse requests with another
 //     User-Agent or none.
 //

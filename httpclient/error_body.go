@@ -14,8 +14,8 @@ import (
 const maxExamined = 4 << 10
 
 // inspect reads the beginning of the body in another goroutine, which then calls judge with the error code in the body.
-// If the body has no code, ok is false. inspect does not delay the response. The reader of the response also gets the
-// inspected bytes. Close of the body waits for the inspected bytes, but at most for briefWait.
+// If the body has no code, judge gets ok = false. inspect does not delay the response. The reader of the response also
+// gets the inspected bytes. Closing the body waits for the inspected bytes, but for briefWait at most.
 func inspect(response *http.Response, judge func(code int, ok bool)) {
 	body := response.Body
 	encoding, known := message.EncodingOf(response.Header)

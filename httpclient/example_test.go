@@ -75,7 +75,7 @@ func ExampleWithMaxRateLimit() {
 	// not sent: GET /channels/{channel_id}/messages has to wait for about 1h0m0s
 }
 
-// Before a program ends, it waits at most ten seconds for the requests that it has already made.
+// Before the program ends, it waits for the requests that it has already made, but for ten seconds at most.
 func ExampleTransport_Shutdown() {
 	server := discord()
 	defer server.Close()

@@ -46,8 +46,9 @@ func misconfigured(err error) bool {
 }
 
 // unsendable reports whether http.Transport rejects the request before it sends anything. These errors of
-// http.Transport have no types, so unsendable makes the same checks as http.Transport. Only the error for an unknown
-// scheme (which may be registered with the http.Transport) and those of HTTP/2 are recognised by their text.
+// http.Transport have no types, so unsendable makes the same checks as http.Transport. Only the errors of HTTP/2 and
+// the error for an unknown scheme are recognised by their text. (A check cannot tell whether a scheme is registered
+// with the http.Transport.)
 func (x *roundTrip) unsendable(err error) bool {
 	r := x.request
 	if r.URL == nil || r.URL.Host == "" || x.header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||

@@ -69,8 +69,8 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 	}
 }
 
-// The transport must repeat a request after a temporary error. While a network comes up or goes down, resolvers say "no
-// such host" although Discord's hosts exist. A damaged TLS record means that the connection is broken.
+// The transport must repeat a request after a temporary error. When a network comes up or goes down, resolvers say "no
+// such host" for a while, although Discord's hosts exist. A damaged TLS record means that the connection is broken.
 func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	inBubbles(t, map[string]error{
 		"no such host": &net.OpError{
@@ -86,8 +86,8 @@ func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	})
 }
 
-// net/http rejects these requests with the given error texts. The transport must then return the error at once, and
-// must not use up a permit.
+// net/http rejects these requests with the given error texts. The transport must return the error at once, and must not
+// use up a permit.
 func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 	type story struct {
 		change func(*http.Request)
@@ -131,7 +131,7 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 }
 
 // The base transport may have a registered protocol for a scheme other than http and https. Requests with such a scheme
-// must be repeated like others.
+// must be repeated like other requests.
 func TestARequestOfARegisteredSchemeIsRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		registered := newScript(fail(io.ErrUnexpectedEOF), answer(http.StatusOK, "done"))

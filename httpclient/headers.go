@@ -39,8 +39,8 @@ func isToken(authorization string) bool {
 	return authorization != "" && !strings.EqualFold(scheme, "Basic")
 }
 
-// without returns a copy of a header without the given names, in upper or lower case, because net/http also sends
-// headers whose names are not in the canonical form.
+// without returns a copy of a header without the given names. It ignores upper and lower case, because net/http also
+// sends headers whose names are not in the canonical form.
 func without(header http.Header, names []string) http.Header {
 	rest := header.Clone()
 	maps.DeleteFunc(rest, func(name string, _ []string) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A token that was read from a file may end in a line break. But if the path has a token, the Authorization is not
-// sent, so an invalid Authorization must not make the request fail.
+// A token that was read from a file may end in a line break. A line break makes an Authorization invalid. But if the
+// path has a token, the Authorization is not sent, so the request must not fail.
 func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -96,7 +96,7 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 }
 
 // In a login, an application redirects to another server, which redirects back to the application. The application then
-// needs its own cookie, so the transport must not remove it.
+// needs its own cookie, so the transport must not remove this cookie.
 func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 	t.Parallel()
 	for _, login := range []string{"https://login.example", "https://discord.com"} {
@@ -165,9 +165,10 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 
-// The first redirect leads to another host, and the second one leads from there to the same host. The secrets were not
-// meant for that host. But http.Client copies the headers of the first request for each redirect, so the transport must
-// remove the secrets again. In tests of many programs, a base transport returns redirects whose Request is nil.
+// The first redirect leads to another host, and the second redirect leads from that host to the same host again. The
+// secrets were not meant for that host. But http.Client copies the headers of the first request for each redirect, so
+// the transport must remove the secrets again. The transport must do so even if the Request of a redirect is nil, as it
+// is in the tests of many programs.
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	type story struct {
 		host   string

@@ -16,8 +16,8 @@ import (
 
 // Hooks are functions that are called for each request and each attempt. All are optional. A hook runs on the goroutine
 // that called RoundTrip, with no lock held, and delays its request. It gets the request's context. Waits and holds are
-// reported to the hooks of the manager instead, see buckets.Hooks. Those hooks get a context with the values of the
-// request's context. That context may end as soon as the wait ends.
+// reported to the hooks of the manager instead, see buckets.Hooks. The manager's hooks get a context with the values of
+// the request's context. Their context may end as soon as the wait ends.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
@@ -47,8 +47,8 @@ type ResponseEvent struct {
 	Route, Major string
 	// Attempt is the number of this attempt of the request, from 1. Refused attempts count.
 	Attempt int
-	// Took is the time from sending the request until the headers of the response arrived, or until the attempt failed
-	// without a response.
+	// Took is the time from sending the request until the headers of the response arrived, or until the attempt failed if
+	// there was no response.
 	Took time.Duration
 	// Status is the status of the response, 0 if there was none. Class is the kind of limit that refused the request,
 	// ClassOK if no limit did.
@@ -77,7 +77,7 @@ type DoneEvent struct {
 	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
 	// TokenHash is a hash of the token in the path, with a random key of this process. It is 0 if there is no token.
-	// Discord counts requests with different tokens separately, even if their Major is the same. This is so, for example,
+	// Discord counts requests with different tokens separately, even if their Major is the same, as it is, for example,
 	// for follow-ups to different interactions.
 	TokenHash uint64
 	// Attempts is the number of attempts to send the request, 0 if there was none.
@@ -88,8 +88,8 @@ type DoneEvent struct {
 	Err    error
 	// Took is the time from the call of RoundTrip until the outcome. Waited is the part of this time in which the request
 	// waited: for limits, between attempts, and for data of its body. Sent is the part in which the request was in flight:
-	// in each attempt until the headers of the response arrived. Sent includes the time in which RoundTrip read the body
-	// of a response, such as that of a 429.
+	// the time of each attempt until the headers of the response arrived. Sent includes the time in which RoundTrip read
+	// the body of a response, such as that of a 429.
 	Took, Waited, Sent time.Duration
 }
 
@@ -131,8 +131,8 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 
 // WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts at debug
 // level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See
-// buckets.WithLogger for the attributes, and for how often a line is logged. The number of omitted lines is logged
-// together with a later line, or by Close.
+// buckets.WithLogger for the attributes, and for how often a line is logged. The number of omitted lines is logged with
+// a later line, or when the transport is closed.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
 		s.log = nil
@@ -166,7 +166,7 @@ type times struct {
 	waited, sent time.Duration
 }
 
-// measure adds to sum the time from now until over is called.
+// measure returns a function (over). When over is called, it adds the time since the call of measure to sum.
 func measure(sum *time.Duration) (over func()) {
 	began := time.Now()
 	return func() { *sum += time.Since(began) }

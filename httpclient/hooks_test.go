@@ -20,7 +20,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A hook may report errors in a channel, with the same bucket as the failed request. The hook must not block.
+// A hook may report errors in a channel, with the same bucket as the failed request. The request of the hook must not
+// block.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -139,7 +140,8 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 	})
 }
 
-// If a limiter wraps a manager, the manager also measures the time of the wait. Done must count that wait only once.
+// If a limiter wraps a manager, both the transport and the manager measure the time of the wait. Done must count this
+// wait only once.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 	inBubbles(t, map[string]func(*buckets.RESTBucketManager) httpclient.Limiter{
 		"a manager":        func(m *buckets.RESTBucketManager) httpclient.Limiter { return m },

@@ -30,8 +30,8 @@ func WithHosts(server func(host string) (server string, limited bool)) Option {
 // WithAPI adds the base URL of another limited API, such as a proxy that is mounted below a path. The host of the base
 // URL is limited like those of WithHosts. The route of a request is determined from the part of its path that follows
 // the path of the base URL. The parameter server names the server behind the API as in WithHosts: "" for Discord,
-// base.Host for a separate server. If several APIs have the same host, all its requests belong to the server of the
-// last of these options. A nil base, or a base without a host, adds nothing.
+// base.Host for a separate server. If several APIs have the same host, all requests to that host belong to the server
+// of the last of these options. A nil base, or a base without a host, adds nothing.
 func WithAPI(base *url.URL, server string) Option {
 	return func(s *settings) {
 		if base != nil && hostOf(base) != "" {
@@ -75,7 +75,7 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 }
 
 // belowAPI returns the path of a URL below the path of the API to which the URL belongs. If the URL belongs to several
-// APIs, that with the longest path counts.
+// APIs, the API with the longest path counts.
 func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
 	rest := path

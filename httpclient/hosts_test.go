@@ -233,7 +233,7 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 				assertStatus(t, http.StatusOK, send(transport, r))
 				assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
 			}
-			// Neither path is below the path of the API.
+			// Neither of these paths is below the path of the API.
 			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} {
 				r, err := http.NewRequest(http.MethodPost, "http://proxy"+path, nil)
 				require.NoError(t, err)

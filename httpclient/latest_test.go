@@ -99,7 +99,8 @@ func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	})
 }
 
-// If a new edit would supersede a waiting request, Predict must predict that the edit takes the place of that request.
+// If a new edit would supersede a waiting request, the prediction for the edit must assume that the edit takes the
+// place of that request.
 func TestPredictKnowsWhatIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}", limitHeaders(

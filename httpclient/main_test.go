@@ -14,8 +14,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestProgramOfTheREADMECompiles compiles that program in the README that uses no Discord library. The program that
-// uses a library is compiled in the module for that library.
+// TestProgramOfTheREADMECompiles compiles the program in the README that uses no Discord library. The other program,
+// which uses a library, is compiled in the module for that library.
 func TestProgramOfTheREADMECompiles(t *testing.T) {
 	librarytest.CompileREADME(t, "../README.md", "github.com/ratelight/ratelight/buckets")
 }

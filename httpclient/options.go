@@ -19,7 +19,8 @@ const DefaultMaxBufferedBody = 1 << 20
 const DefaultMaxBufferedTotal = 64 << 20
 
 // ErrOptions is the error of every request if options of NewTransport exclude each other or cannot be used. It is also
-// the error of a single request whose ContextWithAttempts cannot be used. The returned errors wrap ErrOptions.
+// the error of a single request if the Attempts that its context sets cannot be used. The returned errors wrap
+// ErrOptions.
 var ErrOptions = buckets.ErrOptions
 
 // Option configures a Transport.
@@ -67,20 +68,21 @@ func defaults() settings {
 	}}
 }
 
-// WithBase sets the transport that sends the requests. The default, also for nil, is a copy of http.DefaultTransport.
-// The copy pings an HTTP/2 connection on which nothing has arrived for 15 s, and closes the connection if no reply
-// arrives within 5 s. A base that you set is used unchanged. For the same pings, set the field HTTP2 of an
-// http.Transport to &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}. Without pings,
-// a dead connection is closed only when an attempt on it times out. If other attempts use the connection at that time,
-// it is closed only if nothing has been transferred on it for twice the attempt timeout.
+// WithBase sets the transport that sends the requests. The default, which is also used if base is nil, is a copy of
+// http.DefaultTransport. The copy pings an HTTP/2 connection on which nothing has arrived for 15 s, and closes the
+// connection if no reply arrives within 5 s. A base that you set is used unchanged. To get the same pings with such a
+// base, set the field HTTP2 of an http.Transport to &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5
+// * time.Second}. Without pings, a dead connection is closed only when an attempt on it times out. If other attempts
+// use the connection at that time, it is closed only if nothing has been transferred on it for twice the attempt
+// timeout.
 func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
 
 // WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both
-// WithMaxRateLimit and buckets.WithMaxRateLimit are used, the later one counts. With zero or less, requests that would
-// have to wait are rejected. The default is buckets.DefaultMaxRateLimit. WithMaxRateLimit excludes WithLimiter, because
-// a limiter has its own bound.
+// WithMaxRateLimit and buckets.WithMaxRateLimit are used, the one that comes later among the options counts. With zero
+// or less, requests that would have to wait are rejected. The default is buckets.DefaultMaxRateLimit. WithMaxRateLimit
+// excludes WithLimiter, because a limiter has its own bound.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
@@ -120,9 +122,9 @@ func WithoutRateLimitHeaders() Option {
 // DefaultMaxBufferedTotal.
 //
 // The total includes the bodies of requests that wait, and of requests whose response has not been read or closed yet.
-// A body that is larger than each, or for which there is no room, is not kept. Its request is neither refused nor
-// delayed, but the body can be sent only once. Therefore a 429 or a 5xx to this request is returned unchanged. If the
-// request fails in another way that would allow a retry, the error is a *RetryError with ErrNotRepeatable.
+// If a body is larger than each, or if there is no room for it, the body is not kept. Its request is neither refused
+// nor delayed, but the body can be sent only once. Therefore a 429 or a 5xx to the request is returned unchanged. If
+// the request fails in another way that would allow a retry, the error is a *RetryError with ErrNotRepeatable.
 func WithBufferedBodies(each, total int64) Option {
 	return func(s *settings) { s.maxBufferedBody, s.maxBufferedTotal = max(each, 0), max(total, 0) }
 }

@@ -211,7 +211,7 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 }
 
 // The limiter must get the value of X-RateLimit-Reset, a time of the server's clock. Processes that share a limit
-// compare these times to find the latest response.
+// compare the values of several responses to find the latest response.
 func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))

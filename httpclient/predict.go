@@ -33,9 +33,9 @@ type Prediction struct {
 var errNoURL = errors.New("httpclient: the request has no URL")
 
 // Predict returns how long the request would wait if it were made now, and why, without sending it. The prediction
-// takes all waiting requests into account. But if a request with priority arrives later, it may be sent before this
-// one. Predict applies the max rate limit, and the max wait and deadline of the request's context. It does not apply
-// the bounds on the lengths of queues.
+// takes all waiting requests into account. But a request with priority that arrives later may be sent before the
+// predicted request. Predict applies the max rate limit, and the max wait and deadline of the request's context. It
+// does not apply the bounds on the lengths of queues.
 //
 // Predict neither changes the request nor closes its body. It takes limits on fields of the body into account only if
 // the request has a GetBody. If GetBody returns a body that is not in memory, Predict may block for a few tenths of a

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// progress ends the context of an attempt when the caller has waited as long as the attempt timeout, and no bytes were
-// transferred in this time.
+// progress ends the context of an attempt when the caller has waited for the attempt timeout, and no bytes were
+// transferred during this wait.
 //
 // The caller waits for the headers of the response, then during each read of the response's body, and during Close of
 // that body. The time between two reads does not count. Whenever bytes of the request's body are read during a wait,
-// the timeout of the wait starts again. Therefore the timeout does not appear as the Deadline of the attempt's context.
-// This Deadline is the same as that of the request's context.
+// the timeout of the wait starts again. Because the timeout can start again, it is not the Deadline of the attempt's
+// context. That Deadline is the same as the Deadline of the request's context.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no timeout
@@ -77,8 +77,8 @@ func (p *progress) transferred(awaited bool) {
 	}
 }
 
-// expire is called by the timer. It does nothing if the wait ended or its timeout started again at the moment when the
-// timer fired.
+// expire is called by the timer. It does nothing if the wait ended, or the timeout of the wait started again, at the
+// moment when the timer fired.
 func (p *progress) expire() {
 	p.mu.Lock()
 	if !p.waiting || time.Now().Before(p.until) {
@@ -151,8 +151,8 @@ type connection struct {
 }
 
 // timedOut closes the connection of an attempt that has timed out. If other attempts use the connection, closing it
-// would make them fail, although the server may only be slow to answer the one request. Therefore such a connection is
-// closed only if nothing was transferred on it for twice the attempt timeout.
+// would make them fail, although the server may only be slow to answer the request of the first attempt. Therefore a
+// connection that other attempts use is closed only if nothing was transferred on it for twice the attempt timeout.
 func (c *connections) timedOut(left *connection, now, patience time.Duration) {
 	c.mu.Lock()
 	shared := left.attempts > 0

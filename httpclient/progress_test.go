@@ -109,7 +109,7 @@ func TestClosingAResponseEndsItsReading(t *testing.T) {
 	})
 }
 
-// In each attempt, bytes arrive and reads begin at random times. The attempt must time out if one of the reads waits
+// In each attempt, bytes arrive and reads begin at random times. An attempt must time out if one of its reads waits
 // longer than the timeout, and only then.
 func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 	t.Parallel()
@@ -194,7 +194,7 @@ func newDeaf(t *testing.T) *deaf {
 	return d
 }
 
-// after returns a body that gives this many bytes before it stops.
+// after returns a body that gives the given number of bytes before it stops.
 func (d *deaf) after(bytes int) io.ReadCloser { return &deafSource{d, bytes} }
 
 type deafSource struct {
@@ -279,7 +279,7 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 				}
 				silent := send(transport, r)
 				time.Sleep(time.Second)
-				// This request has the same route, so it waits for the first one's response.
+				// This request has the same route, so it waits for the response to the first request.
 				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 				silent.wait()
 				assert.GreaterOrEqual(t, silent.took, c.ends)
@@ -301,8 +301,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	}
 }
 
-// A body that is kept in memory is read before the request waits in the queue. If nothing ends such a read, RoundTrip
-// must return nevertheless. If the read returns later, the memory of the body must be free again.
+// A body that is kept in memory is read before the request waits in the queue. If such a read never ends, RoundTrip
+// must return nevertheless. If the read ends after that, the memory of the body must be free again.
 func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -372,9 +372,9 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	})
 }
 
-// A base transport may go on using the request of an upload for any time after the attempt has timed out. In that time,
-// it must not see the changes that the caller makes to the request. If the base transport panics, that must not end the
-// program.
+// A base transport may continue to use the request of an upload after the attempt has timed out. In that time, it must
+// not see the changes that the caller makes to the request. If the base transport panics in that time, the panic must
+// not end the program.
 func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var responses ledger

@@ -43,7 +43,7 @@ func assertRedacted(t *testing.T, err error) {
 	}
 }
 
-// isA reports whether the chain of err contains an error of type E.
+// isA reports whether err is or wraps an error of type E.
 func isA[E error](err error) bool {
 	var target E
 	return errors.As(err, &target)
@@ -230,8 +230,8 @@ func printedEverywhere(value any) string {
 	return fmt.Sprint(out.String(), string(text), err)
 }
 
-// printedInside returns the same, and what fmt prints for the value in an unexported field. There fmt cannot call
-// methods of the value.
+// printedInside returns the result of printedEverywhere, and what fmt prints for the value in an unexported field. For
+// such a field, fmt cannot call methods of the value.
 func printedInside(value any) string {
 	text := printedEverywhere(value)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -257,7 +257,7 @@ func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request
 	return lease, nil
 }
 
-// A limiter or a hook may log the context of a request. No token may then appear in the log.
+// A limiter or a hook may log the context of a request. Even then, no token may appear in the log.
 func TestNoContextIsPrintedWithAToken(t *testing.T) {
 	t.Parallel()
 	for kind := range secretRequests(t) {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxRefusal bounds how many bytes of a 429's body are read. The body of a 429 of Discord has a few hundred.
+	// maxRefusal bounds how many bytes of a 429's body are read. The body of a 429 of Discord has a few hundred bytes.
 	maxRefusal = 64 << 10
 	// refusalPatience bounds how long the body of a 429 is read.
 	refusalPatience = 5 * time.Second
@@ -32,8 +32,9 @@ type refusalState struct {
 }
 
 // handleRefusal reports a refusal to the lease: the headers at once, and the whole response when its body has been
-// read. Then the request is sent again. It is not sent again if an edge refusal does not say when to retry, if the
-// request's body can be sent only once, if the context has ended, or if the body shows that the response is no refusal.
+// read. Then the request is sent again, except in four cases: if a refusal at the edge does not say when to retry, if
+// the request's body can be sent only once, if the context has ended, or if the body shows that the response is no
+// refusal.
 func (x *roundTrip) handleRefusal(
 	took time.Duration, response *http.Response, headers ratelimits.Response, lease buckets.Lease,
 ) (*http.Response, outcome, error) {
@@ -76,8 +77,8 @@ func (x *roundTrip) handleRefusal(
 }
 
 // waitAfterRefusal waits as long as the latest 429 asked for, and longer after several 429s in a row. With a manager it
-// does nothing, because the manager's AcquireRequest waits. Another limiter might let the request be sent again at
-// once, any number of times.
+// does nothing, because the manager's AcquireRequest waits. Another limiter might let the request be sent again at once
+// after each 429.
 func (x *roundTrip) waitAfterRefusal() error {
 	d := x.refusalState
 	if d == nil {
@@ -98,9 +99,9 @@ func (x *roundTrip) waitAfterRefusal() error {
 
 // readRefusal reads the body of a 429, or the part of it that arrives within refusalPatience and before the context
 // ends. err says that the context has ended, or that the connection broke before the end of the body. If
-// refusalPatience ends first, that is no error. Then readRefusal closes the body, unless keep is set. With keep, the
-// body is closed only if the context ends, and the caller can read the whole body from whole, even if parts of it
-// arrive after refusalPatience.
+// refusalPatience ends first, there is no error, and readRefusal closes the body unless keep is set. With keep,
+// readRefusal closes the body only if the context ends, and the caller can read the complete body from the returned
+// reader (whole), even if parts of the body arrive after refusalPatience.
 func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byte, whole io.ReadCloser, err error) {
 	reading := start(func() (h head) {
 		h.text, h.err = io.ReadAll(io.LimitReader(body, maxRefusal))
@@ -142,7 +143,7 @@ type head struct {
 }
 
 // discard reads the rest of a body, so that the connection can be reused, and closes the body. It reads at most
-// maxRefusal bytes, and waits for them at most for briefWait.
+// maxRefusal bytes, and waits for these bytes for briefWait at most.
 func discard(body io.ReadCloser) {
 	defer body.Close()
 	reading := start(func() error {

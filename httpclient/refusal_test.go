@@ -101,8 +101,8 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	})
 }
 
-// If a request cannot be repeated after a 429, the 429 must be returned with its whole body, even if that arrives after
-// the wait that the 429 asks for.
+// If a request cannot be repeated after a 429, the 429 must be returned with its whole body, even if the body arrives
+// after the wait that the 429 asks for.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
 	type story struct {
@@ -206,8 +206,8 @@ const (
 	roomLeft   = "X-RateLimit-Remaining: 4"
 )
 
-// refusal429 returns a function that answers requests with a 429. The 429 has this body, a JSON Content-Type, and these
-// header lines.
+// refusal429 returns a function that answers requests with a 429. The 429 has the given body, a JSON Content-Type, and
+// the given header lines.
 func refusal429(body string, header ...string) func(*http.Request) (*http.Response, error) {
 	return answer(http.StatusTooManyRequests, body, append([]string{"Content-Type: application/json"}, header...)...)
 }
@@ -253,7 +253,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
 		first := send(transport, newMessage(t))
 		synctest.Wait()
-		queued := send(transport, newMessage(t)) // it begins to wait before the refusal is known
+		queued := send(transport, newMessage(t)) // begins to wait before the refusal is known
 		for _, c2 := range []*call{first, queued} {
 			tooLong := errorAs[*ratelimits.TooLongError](t, c2.wait().err)
 			assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
@@ -330,8 +330,8 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 	}
 }
 
-// The edge refuses every callback and never says for how long. The hold must grow with each such refusal, so that the
-// edge gets callbacks less and less often, however often a caller makes them.
+// The edge refuses every callback and never says for how long. The hold must grow with each such refusal. Then
+// callbacks are sent to the edge less and less often, however often a caller makes them.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})
@@ -369,8 +369,8 @@ func rename(t *testing.T) *http.Request {
 	return newRequest(t, http.MethodPatch, "/api/v10/channels/1", `{"name":"new"}`)
 }
 
-// After a 429, the request must be sent again when the wait that the 429 asks for has passed. The tests of package
-// ratelimits say which header or field of the body counts.
+// After a 429, the request must be sent again when the wait that the 429 asks for has passed. Which header or which
+// field of the body counts is tested in package ratelimits.
 func TestA429IsRepeatedWhenItSays(t *testing.T) {
 	const user, date = "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT"
 	type story struct {

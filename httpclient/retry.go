@@ -20,8 +20,8 @@ import (
 const retryTime = 2 * time.Minute
 
 // RetryError is the error of a request that got no response although it was repeated, or that could not be repeated
-// because of its body or because of a bound on retries. If an attempt got a response and no further attempt follows,
-// RoundTrip returns that response unchanged, whatever its status, and no RetryError.
+// because of its body or because of a bound on retries. If the last attempt got a response, RoundTrip returns this
+// response unchanged, whatever its status, and no RetryError.
 type RetryError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -134,8 +134,8 @@ func retryReason(response *http.Response, err error) RetryReason {
 }
 
 // finish returns the outcome of the last attempt: the response unchanged, or the error. If the request was repeated
-// after a failure, or if only a bound on retries or the request's body prevented that, finish wraps the error in a
-// *RetryError.
+// after a failure, or if only a bound on retries or the request's body prevented a repetition, finish wraps the error
+// in a *RetryError.
 func (x *roundTrip) finish(response *http.Response, reason, err error) (*http.Response, error) {
 	if err == nil {
 		return response, nil
@@ -174,7 +174,8 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) 
 	return lease, err
 }
 
-// safeToRepeat reports whether the request may be sent again, because that does no harm or because an option allows it.
+// safeToRepeat reports whether the request may be sent again, because a repetition does no harm or because an option
+// allows it.
 func (x *roundTrip) safeToRepeat(err error) bool {
 	switch {
 	case x.attempts.Retries == NoRetries:
@@ -187,9 +188,9 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 	return nonce
 }
 
-// repeatedBelow reports whether the base transport may have sent the request more than once. If so, the error that it
-// returned describes only the last time. When an idle connection turns out to be dead, net/http repeats requests with
-// these methods or headers.
+// repeatedBelow reports whether the base transport may have sent the request more than once. If so, the error of the
+// base transport describes only the last time. When an idle connection turns out to be dead, net/http repeats requests
+// with the methods or headers below.
 func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:

@@ -159,7 +159,7 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 }
 
 // A retry must also wait for its limits. This wait must end within the two minutes for retries. A wait that a 429 asks
-// for may be longer, except after the failure of a message with a nonce. The bounds that the caller sets apply to every
+// for may end later, except after the failure of a message with a nonce. The bounds that the caller sets apply to every
 // wait.
 func TestARetryWaitsForItsLimits(t *testing.T) {
 	bad, ok := answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done")
@@ -320,7 +320,8 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 	})
 }
 
-// Each failure takes the bucket's last permit. Only a request that was never sent gives its permit back.
+// Each request that fails has taken the bucket's last permit. Only a request that was never sent must give its permit
+// back.
 func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	type story struct {
 		failure responder
@@ -353,8 +354,8 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	})
 }
 
-// The bucket allows one request in ten seconds. The second request fails or is refused. It must then wait for the next
-// window, and be sent before the requests that came after it.
+// The bucket allows one request in ten seconds. The second request fails or is refused. After that it must wait for the
+// next window, and must be sent before the requests that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
 	inBubbles(t, map[string]responder{
 		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),

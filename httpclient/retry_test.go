@@ -107,8 +107,8 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 	})
 }
 
-// assertRepeated asserts whether a request is repeated after failures that do not exclude that Discord has processed
-// the request.
+// assertRepeated asserts whether a request is repeated after failures after which it is possible that Discord has
+// processed the request.
 func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...httpclient.Option) {
 	t.Helper()
 	for name, failure := range map[string]responder{
@@ -407,7 +407,8 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAServerError(t *testing.T) {
 	})
 }
 
-// The transport reads a body to find a nonce in it. It must not wait for a body that does not arrive or never ends.
+// The transport reads a body to find a nonce in it. The transport must not wait for a body that does not arrive or
+// never ends.
 func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
 	inBubbles(t, map[string]func() io.ReadCloser{
 		"it does not come": func() io.ReadCloser { r, _ := io.Pipe(); return r },

@@ -146,7 +146,8 @@ func (x *roundTrip) acquire() (buckets.Lease, error) {
 	return lease, whyStopped(ctx, err)
 }
 
-// acquireLease waits for a lease. It does not apply retryTime. It checks the credential before and after the wait.
+// acquireLease waits for a lease, and checks the credential before and after the wait. Unlike acquireForRetry, it does
+// not apply retryTime.
 func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, err
@@ -177,8 +178,8 @@ func closeInPanic(response *http.Response) {
 	}
 }
 
-// sleep waits for d, or until early is closed. It returns an error if the request's context ends, the transport is
-// closed, or the credential starts to rest before that.
+// sleep waits for d, or until early is closed. It returns an error if, before that, the request's context ends, the
+// transport is closed, or the credential starts to rest.
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()

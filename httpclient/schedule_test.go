@@ -27,7 +27,7 @@ import (
 )
 
 // play is one random schedule for the whole library: requests, a server, and faults. All values are drawn before the
-// play starts, so that package rapid can shrink and repeat it.
+// play starts, so that package rapid can shrink and repeat the play.
 type play struct {
 	seed      uint64
 	requests  int
@@ -72,7 +72,8 @@ func drawPlay(t *rapid.T) play {
 		spread:   ms(0, 100, 3000),
 		quota:    quota,
 		latency:  ms(20, 1, 100, 400),
-		// The jitter is never 0, because the order of two events at the same time does not show what the client knew.
+		// The jitter is never 0, because the order of two events at the same time does not show which of them the client knew
+		// first.
 		jitter:    ms(1, 10, 100),
 		global:    rapid.SampledFrom([]int{50, 10, 3}).Draw(t, "global"),
 		cancelled: percent("cancelled"),
@@ -285,8 +286,8 @@ func (p play) send(transport *Transport, o *outcomes) {
 	all.Wait()
 }
 
-// storm sends all requests at once, cancels those that still wait, and repeats this several times. In the end it sends
-// a few more requests, which must get responses.
+// storm sends all requests at once and cancels those that still wait. It does so several times. In the end it sends a
+// few more requests, which must get responses.
 func (p play) storm(transport *Transport, o *outcomes, one func(context.Context, context.CancelFunc, int, bool)) {
 	chance := rand.New(rand.NewPCG(p.seed, 4))
 	for range 3 {

@@ -15,9 +15,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// worldNames lists the worlds, from which one is drawn for each play. A world says how the server behaves. If a name is
-// listed twice, it is drawn twice as often. The worlds "stale first answer, block that grows", "hash by URL" and
-// "errors of an address" are not listed, because some plays in them still fail. To run plays in one of them, use
+// worldNames lists the worlds. A world says how the server behaves. One world is drawn for each play. A name that is
+// listed twice is drawn twice as often as other names. The worlds "stale first answer, block that grows", "hash by URL"
+// and "errors of an address" are not listed, because some plays in them still fail. To run plays in one of them, use
 // -world.
 var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited",
@@ -57,7 +57,7 @@ var extremeNames = []string{
 	"collect never", "a budget of 1", "a budget of 1 for all", "an endless budget",
 }
 
-// closedChannels are the channels that answer 401 in the world "401 by channel". All these 401s are on one route.
+// closedChannels are the channels that answer 401 in the world "401 by channel". All of these 401s are on one route.
 var closedChannels = []int{2, 4, 5, 6, 8, 9}
 
 const (
@@ -228,7 +228,7 @@ func (p play) refuses(c *discordsim.Config, rule *discordsim.Rule) {
 	switch p.bits(8, 2) {
 	case 0:
 		p.useOfOthers(c)
-		// An interval that stays in step with waits of whole seconds is tested in the world "foreign".
+		// The interval must not be a whole number of seconds. Such an interval is tested in the world "foreign".
 		c.Foreign[0].Every += 37 * time.Millisecond
 	case 1:
 		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
@@ -275,7 +275,7 @@ func (p play) channelCount() int {
 	return p.channels
 }
 
-// named reports whether every third request changes a name, which a sub-limit counts.
+// named reports whether every third request changes a channel's name. A sub-limit counts these requests.
 func (p play) named() bool {
 	switch p.world {
 	case "sub-limit", "cancel storm at a sub-limit":
@@ -380,9 +380,10 @@ func (p play) blames() bool {
 		p.extreme != "collect all the time"
 }
 
-// promisesOrder reports whether requests must be sent in the order in which they came. This is so in ordered mode, with
+// promisesOrder reports whether requests must be sent in the order in which they came. They must in ordered mode, with
 // three exceptions: the requests of a bucket can wait in two queues before the client knows that they share the bucket,
-// some requests wait for a limit that does not apply to the others, or some requests fail or are cancelled in a storm.
+// some requests wait for a limit that does not apply to the other requests, or some requests fail or are cancelled in a
+// storm.
 func (p play) promisesOrder() bool {
 	switch p.world {
 	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "hash by URL",
@@ -394,7 +395,8 @@ func (p play) promisesOrder() bool {
 
 // measured sets the behaviours that were measured on Discord, or found on a compatible server, in autumn 2026.
 func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
-	// If a bucket opens late by a period or more, it looks as if another client also used the bucket.
+	// Keep the delay below a period. If a bucket opened late by a period or more, the client would conclude that another
+	// client uses the bucket, too.
 	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
 	quota := p.quota
 	// The library does not avoid all refusals of a late sliding log yet. No such log has been measured on Discord.

@@ -168,8 +168,8 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	})
 }
 
-// The errors of a base transport may contain the address and the headers. If a server sends something that is no HTTP
-// response, net/http quotes it in the error. The quoted text may contain the request. If a URL has an opaque part,
+// The errors of a base transport may contain the address and the headers. If a server sends a text that is not an HTTP
+// response, net/http quotes the text in the error, and the text may contain the request. If a URL has an opaque part,
 // net/http sends that part. In none of these cases may a hook or a log line show a token.
 func TestHooksAndLogsShowNoToken(t *testing.T) {
 	requests := secretRequests(t)

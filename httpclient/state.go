@@ -21,8 +21,8 @@ const (
 )
 
 // WithStateKey sets a secret with which WriteState hashes credentials and tokens, see buckets.WithStateKey. The secret
-// is used for the credentials that the transport itself remembers, and for the state of the transport's own manager.
-// With buckets.WithStateKey it would be used only for the state of the manager.
+// is used for the credentials that the transport itself remembers, and for the state of the transport's own manager. A
+// secret of buckets.WithStateKey is used only for the state of the manager.
 func WithStateKey(secret []byte) Option {
 	kept := wire.NewSecret(secret)
 	return func(s *settings) {
@@ -31,17 +31,17 @@ func WithStateKey(secret []byte) Option {
 	}
 }
 
-// WriteState writes a state with which another transport can continue, also in another process. The state includes that
-// of the transport's own manager, see buckets.RESTBucketManager.WriteState, but not that of a manager of WithLimiter.
-// It includes which credentials have worked within the last week, so that these keep their own shares of the budget of
-// invalid requests. It does not include which credentials were refused. RestoreState reads the state. Package statefile
-// keeps it in a file.
+// WriteState writes a state with which another transport can continue, in this process or in another one. The state
+// includes that of the transport's own manager, see buckets.RESTBucketManager.WriteState, but not that of a manager of
+// WithLimiter. It says which credentials have worked within the last week, so that these credentials keep their own
+// shares of the budget of invalid requests. It does not say which credentials were refused. RestoreState reads the
+// state. Package statefile keeps the state in a file.
 //
 // Write the state after Close or Shutdown, when no more requests are sent. Also write it at intervals before Close, for
-// two reasons: Close keeps the state of the manager only if the state was written or restored before, and a process
-// that ends without Close leaves only the state that was written last, without the requests that were sent later. The
-// state contains no credential and no token, only keyed hashes, see WithStateKey. The errors are those of w, and
-// buckets.ErrClosed.
+// two reasons: Close keeps the state of the manager only if the state was written or restored before, and if a process
+// ends without Close, only the state that was written last remains, without the requests that were sent after it was
+// written. The state contains no credential and no token, only keyed hashes, see WithStateKey. The errors are those of
+// w, and buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
 	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {

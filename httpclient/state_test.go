@@ -21,8 +21,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// stateOf returns the state of a transport. If clean is true, this is the state after Close, otherwise the state that a
-// killed process leaves.
+// stateOf returns the state of a transport. If clean is true, the result is the state after Close, otherwise the state
+// that a killed process leaves.
 func stateOf(t *testing.T, transport *httpclient.Transport, clean bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -196,7 +196,7 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 }
 
 // If WithLimiter sets the manager, RestoreState must not change that manager, but must restore which credentials have
-// worked. Of these, the state contains only keyed hashes.
+// worked. The state must contain only keyed hashes of these credentials.
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

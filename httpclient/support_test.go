@@ -54,7 +54,7 @@ func inBubbles[R any](t *testing.T, rows map[string]R, test func(t *testing.T, r
 	}
 }
 
-// within returns a context that ends after this time, or with the test if that is earlier.
+// within returns a context that ends after d, or when the test ends if that is earlier.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -78,8 +78,8 @@ func newManager(t *testing.T, options ...buckets.Option) *buckets.RESTBucketMana
 	return manager
 }
 
-// newTransport returns a transport that is closed when the test ends. If a request still waits or is in flight then,
-// the test fails.
+// newTransport returns a transport that is closed when the test ends. If a request still waits or is in flight at that
+// time, the test fails.
 func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Option) *httpclient.Transport {
 	t.Helper()
 	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(base)}, options...)...)
@@ -206,7 +206,7 @@ func (c *call) over() bool {
 	}
 }
 
-// assertStatus waits for all calls and asserts that they have this status.
+// assertStatus waits for all calls and asserts that their responses have the given status.
 func assertStatus(t *testing.T, status int, calls ...*call) {
 	t.Helper()
 	for i, c := range calls {
@@ -217,7 +217,7 @@ func assertStatus(t *testing.T, status int, calls ...*call) {
 	}
 }
 
-// assertTook asserts that a wait took at least the required time, and at most slack longer.
+// assertTook asserts that a wait took at least the required time (want), and at most slack longer than that.
 func assertTook(t *testing.T, want, took time.Duration) {
 	t.Helper()
 	assert.GreaterOrEqual(t, took, want)
@@ -283,7 +283,7 @@ func (s *script) requests() []sent {
 	return slices.Clone(s.sent)
 }
 
-// answer returns a response with this status, body and header lines.
+// answer returns a response with the given status, body and header lines.
 func answer(status int, body string, header ...string) responder {
 	return answerWith(status, func() io.ReadCloser { return io.NopCloser(strings.NewReader(body)) }, header...)
 }
@@ -299,8 +299,8 @@ func answerWith(status int, body func() io.ReadCloser, header ...string) respond
 	}
 }
 
-// stalling is a body whose content arrives after a delay. A blocked Read returns when the body is closed or its context
-// ends.
+// stalling is a body whose content arrives after a delay. A blocked Read returns when the body is closed or the body's
+// context ends.
 type stalling struct {
 	io.Reader
 	delay           time.Duration
@@ -347,14 +347,15 @@ func answerSlowly(status int, text string, delay time.Duration, header ...string
 	}
 }
 
-// refuse returns a 429 of Discord's API with this scope. It asks the client to wait for this many seconds.
+// refuse returns a 429 of Discord's API with the given scope. The 429 asks the client to wait for the given number of
+// seconds.
 func refuse(scope, seconds string) responder {
 	return answer(http.StatusTooManyRequests,
 		`{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
 		"X-RateLimit-Scope: "+scope, "Retry-After: "+seconds, "Via: 1.1 google", "Content-Type: application/json")
 }
 
-// usedUp returns a success after which a bucket with this limit allows no more requests until its reset.
+// usedUp returns a success. It says that a bucket with the given limit allows no more requests until its reset.
 func usedUp(limit int, resetAfter time.Duration) responder {
 	return answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0", fmt.Sprint("X-RateLimit-Limit: ", limit),
 		fmt.Sprint("X-RateLimit-Reset-After: ", resetAfter.Seconds()))...)
@@ -397,7 +398,8 @@ func (e *entered) Close() error {
 	return nil
 }
 
-// pipes is a listener of in-memory connections, for a net/http server in virtual time. A write waits until it is read.
+// pipes is a listener of in-memory connections, for a net/http server in virtual time. A write waits until the other
+// side has read it.
 type pipes struct {
 	dialed chan net.Conn
 	closed context.Context

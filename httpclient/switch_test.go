@@ -83,8 +83,8 @@ func TestNoTimeoutCutsAConnectionThatWasSwitched(t *testing.T) {
 	})
 }
 
-// tied is a connection that a base transport returns as the body of a response. Reads of it fail when the context of
-// the request has ended.
+// tied is a connection that a base transport returns as the body of a response. Reads of the connection fail when the
+// context of the request has ended.
 type tied struct {
 	net.Conn
 	context.Context

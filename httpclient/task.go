@@ -10,7 +10,8 @@ import (
 const briefWait = 100 * time.Millisecond
 
 // task is a function call in a separate goroutine, so that its caller can stop waiting for it. Reads and round trips
-// are made in this way, because they do not always return when their body is closed or their context ends.
+// are tasks, because a read does not always return when the body is closed, and a round trip does not always return
+// when the context ends.
 type task[T any] struct {
 	over     chan struct{}
 	returned bool
@@ -67,8 +68,8 @@ func (t *task[T]) get() T {
 	return t.result
 }
 
-// leave does not wait for the call. When the call ends later, leave calls late with the result, which is the zero value
-// after a panic or Goexit.
+// leave returns at once. When the call ends, late is called with the result of the call, which is the zero value after
+// a panic or Goexit.
 func (t *task[T]) leave(late func(T)) {
 	go func() {
 		<-t.over

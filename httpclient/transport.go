@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one
-// from NewTransport; the zero value cannot be used. A Transport is safe for concurrent use. In tests with
+// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get a
+// Transport from NewTransport; the zero value cannot be used. A Transport is safe for concurrent use. In tests with
 // testing/synctest, make the Transport inside the bubble, because its manager has timers.
 type Transport struct {
 	base     http.RoundTripper
@@ -39,8 +39,8 @@ type Transport struct {
 
 // NewTransport returns a transport that is ready for use. Close it when you no longer need it. Until then its manager
 // runs a goroutine that evicts idle buckets. Options are applied in order. A later option replaces an earlier one of
-// the same name, with two exceptions: WithBuckets, WithAPI, and WithDialect for another server add to the earlier
-// options, and WithAttempts replaces only the fields that it sets.
+// the same name, with two exceptions. WithBuckets, WithAPI, and WithDialect (if it names another server) add to the
+// earlier options. WithAttempts replaces only the fields that it sets.
 //
 // NewTransport always returns a Transport. If options exclude each other, or if an option cannot be used, every request
 // fails with ErrOptions.
@@ -82,7 +82,7 @@ const (
 )
 
 // newBase returns a copy of http.DefaultTransport that also pings silent HTTP/2 connections, and true. If the program
-// has replaced http.DefaultTransport by a value of another type, newBase returns that value, and false.
+// has replaced http.DefaultTransport by a value of another type, newBase returns the program's value, and false.
 func newBase() (base http.RoundTripper, isOwn bool) {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -129,8 +129,8 @@ func (t *Transport) Close() error {
 //
 // Before Shutdown closes the transport, it shuts down the transport's own manager, see
 // buckets.RESTBucketManager.Shutdown. It does not shut down a limiter of WithLimiter. Shutdown can be called more than
-// once, also concurrently. If Close or another call of Shutdown cuts off a waiting request, Shutdown returns
-// buckets.ErrClosed.
+// once, and by several goroutines at the same time. If Close or another call of Shutdown cuts off a waiting request,
+// Shutdown returns buckets.ErrClosed.
 func (t *Transport) Shutdown(ctx context.Context) error {
 	err := t.requests.Wait(ctx, t.life.Done())
 	if err == nil && t.owned {
@@ -154,9 +154,9 @@ func (t *Transport) ResetCredential(authorization string) {
 	}
 }
 
-// HasSucceeded reports whether Discord has accepted this Authorization within the last week for a request that needs
-// one, in this process or in a process whose state was restored. All Authorizations without such a success together
-// have only one share of the budget of invalid requests, see buckets.Request.Unproven.
+// HasSucceeded reports whether Discord has accepted the given Authorization within the last week for a request that
+// needs one, in this process or in a process whose state this process has restored. All Authorizations without such a
+// success together have only one share of the budget of invalid requests, see buckets.Request.Unproven.
 func (t *Transport) HasSucceeded(authorization string) bool {
 	return t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
 }
@@ -182,11 +182,11 @@ func (t *Transport) CloseIdleConnections() {
 
 // RoundTrip waits until the request may be sent, sends it, and returns the response as soon as its headers arrive.
 // After a 429, RoundTrip waits and sends the request again, and the request keeps its place in the queue. After a
-// temporary failure, RoundTrip repeats the request if that does no harm, see Attempts.
+// temporary failure, RoundTrip repeats the request if a repetition does no harm, see Attempts.
 //
 // This applies to requests to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI.
-// Requests to other hosts, their responses and their errors are passed on unchanged, also after Close, and do not
-// affect what is known about limits. There is one exception: credentials, cookies and the Referer are removed from a
+// Requests to other hosts, their responses and their errors are passed on unchanged, even after Close, and do not
+// affect what is known about limits. The only change is that credentials, cookies and the Referer are removed from a
 // request that a limited host redirected to another host.
 //
 // A 429 is returned only if the request's body can be sent only once, so that the request cannot be repeated. Responses
@@ -194,8 +194,9 @@ func (t *Transport) CloseIdleConnections() {
 // the response is a 429, or if a Dialect may take the response for a refusal.
 //
 // The section Errors of the package comment lists the errors. Errors of the base transport are wrapped in a *RetryError
-// if the request was repeated after a failure, or if only the request's body or a bound on retries prevented that.
-// Otherwise they are returned unchanged. If an option cannot be used, the error wraps ErrOptions.
+// if the request was repeated after a failure, or if only the request's body or a bound on retries prevented a
+// repetition. All other errors of the base transport are returned unchanged. If an option cannot be used, the error
+// wraps ErrOptions.
 //
 // The request is not modified, and its body is always closed. If the context ends while the body is being read, the
 // body is closed during the read. If closing does not end the read, RoundTrip returns before the read ends, as the

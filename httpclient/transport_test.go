@@ -90,7 +90,7 @@ func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t,
 		responder(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
-	// For the second request, another goroutine calls the base transport.
+	// For the second of these requests, another goroutine calls the base transport.
 	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} {
 		over, returned := make(chan struct{}), false
 		go func() {

@@ -42,8 +42,8 @@ func (c closers) Close() error {
 	return nil
 }
 
-// With Expect: 100-continue, the server asks for the body some seconds after it has received the headers. If this
-// happens within the attempt timeout, the upload must go on. Otherwise the attempt must time out.
+// With Expect: 100-continue, the server asks for the body some seconds after it has received the headers. If the server
+// asks within the attempt timeout, the upload must go on. Otherwise the attempt must time out.
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
 	const limit = httpclient.DefaultAttemptTimeout
@@ -174,7 +174,7 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 }
 
 // If the credential of a request is stopped while the request waits for its body, that wait must end. If the credential
-// was stopped before, the body must not be read.
+// was stopped before that wait, the body must not be read.
 func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"sent as it comes": 3 << 20, "read into memory": -1} {
@@ -203,7 +203,7 @@ func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 }
 
 // A request with priority can be sent although the queue is too long for other new requests. Its body must be kept in
-// memory like any other.
+// memory like any other body.
 func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")
@@ -320,7 +320,8 @@ func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
 }
 
 // The first request of a route is sent alone. That request must not be an upload whose body has not begun to arrive.
-// Such an upload must not hold a lease while it waits for its body, also not before a repetition.
+// Such an upload must not hold a lease while it waits for its body, neither before its first attempt nor before a
+// repetition.
 func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	type story struct {
 		first   responder // of the upload; nil: its first attempt succeeds

@@ -126,7 +126,7 @@ func (w *Window) refute(s *sample) {
 	if e.refuted&(fixed|next) != fixed|next && e.fixed.refutes(s, longest) {
 		e.refuted |= fixed
 	}
-	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset) {
+	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset, w.readRare().late.by) {
 		e.refuted |= leaky
 	}
 	if e.refuted&log == 0 && refutesLog(s, w.longest) {

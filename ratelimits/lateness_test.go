@@ -489,3 +489,19 @@ func TestExpectedPunctualityEndsLateness(t *testing.T) {
 	assert.Zero(t, by)
 	assert.True(t, known)
 }
+
+// A leaky bucket opens late, by less than a slot, and so counts requests of past slots. It must not be taken for a
+// bucket that has changed.
+func TestALateLeakyBucketHasNotChanged(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		s := serve(t, always(discordsim.Leaky(5, 2*second).Late(300*ms, 0)), between(seed, 20*ms, 60*ms))
+		for i := range 200 {
+			s.Send(1 + i%3)
+			s.Until(s.Now + 400*ms*time.Duration(i%4))
+		}
+		s.Finish()
+		assert.LessOrEqual(t, len(s.Refusals), 8)
+		assert.Zero(t, s.Avoidable())
+	}
+}

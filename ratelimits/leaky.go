@@ -11,11 +11,12 @@ import "time"
 type leakyEvidence struct{ slot interval }
 
 // refutes reports whether no leaky bucket can have given a response. A Remaining that is one too high does not refute a
-// leaky bucket (measured in 2026).
-func (e *leakyEvidence) refutes(s *sample, latest interval) bool {
+// leaky bucket (measured in 2026). A bucket that opens late still counts requests of past slots, so its lateness is
+// added to the reset.
+func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) bool {
 	slot := interval{
 		(s.after - s.rounding - tick) / time.Duration(s.spent+1),
-		(s.after + tick) / time.Duration(max(s.spent-1, 1)),
+		(s.after + late + tick) / time.Duration(max(s.spent-1, 1)),
 	}
 	if e.slot.high == 0 {
 		e.slot = slot

@@ -48,7 +48,7 @@ func compare(ctx context.Context, o options, progress io.Writer) (*report.Report
 }
 
 // overview returns a table with a row for each contender and a column for each scenario that was run. A contender that
-// failed has no sum of 429s, because not all were counted.
+// failed has no sum of 429s, because not all of its 429s were counted.
 func overview(o options, all [][]result) report.Table {
 	t := report.Table{Title: "Ideal time as a share of the time taken (and the number of 429s)",
 		Columns: []report.Column{{Name: "contender", Left: true}}}
@@ -156,7 +156,7 @@ func table(s scenario, results []result) report.Table {
 	return t
 }
 
-// known lists the columns that have a value even if a contender failed, so that nothing was measured.
+// known lists the columns that have a value even if nothing was measured, because the contender failed.
 var known = []string{"contender", "calls", "given_up", "note", "ideal_seconds", ""}
 
 // noticeable is how long a call may continue without a remark after its caller has given it up.

@@ -68,7 +68,7 @@ func limiters() []contender {
 	}
 }
 
-// hooks returns the libraries with their own limiters and with Ratelight in place of these.
+// hooks returns each library with its own limiter, and then with Ratelight in place of that limiter.
 func hooks() []contender {
 	all := limiters()
 	return []contender{
@@ -102,7 +102,7 @@ func contenders() []contender {
 	return append(limiters(), slices.DeleteFunc(hooks(), func(c contender) bool { return !c.ratelight })...)
 }
 
-// moreRetries keeps libraries from giving up after a few 429s. discordgo has no such bound.
+// moreRetries keeps libraries from giving up after a few 429s. discordgo does not bound the number of its retries.
 const moreRetries = 1000
 
 func newDiscordgo() *discordgo.Session {

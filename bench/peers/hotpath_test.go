@@ -81,7 +81,7 @@ func limitersUnderTest() []limiterUnderTest {
 
 func channelNumber(n int) uint64 { return firstChannel + uint64(n) }
 
-// ratelightCycle has no global limit, because that would slow the benchmark down.
+// ratelightCycle has no global limit, because the benchmark would have to wait for such a limit.
 func ratelightCycle(tb testing.TB, n int) cycle {
 	manager, known := openRatelight(tb, n)
 	return func(route int) error {
@@ -150,7 +150,7 @@ func arikawaCycle(_ testing.TB, n int) cycle {
 	}
 }
 
-// rateCycle is the reference. It parses nothing, and its configured limits always have room.
+// rateCycle is the cycle of the reference x/rate. It parses nothing, and its configured limits always have room.
 func rateCycle(_ testing.TB, n int) cycle {
 	unlimited := func() *rate.Limiter { return rate.NewLimiter(1e9, 1_000_000_000) } // rate.Inf would compute nothing
 	if n == 1 {
@@ -172,7 +172,7 @@ func rateCycle(_ testing.TB, n int) cycle {
 	}
 }
 
-// floor has a mutex for each worker.
+// floor is the reference x/floor. It has a mutex for each worker.
 type floor struct {
 	known  []string
 	hashes map[string]string

@@ -25,8 +25,7 @@ type result struct {
 	Took, Ideal time.Duration
 	// Late is the longest time that a call took to return after its caller had given the call up.
 	Late time.Duration
-	// Refused counts all 429s. Avoidable counts those that a client could have avoided, because of what earlier responses
-	// said.
+	// Refused counts all 429s. Avoidable counts those that a client could have avoided, given what earlier responses said.
 	Refused, Avoidable discordsim.ByClass
 	Queued             load.Queued
 	LargestInFlight    int
@@ -55,8 +54,8 @@ func (r *result) efficiency() float64 {
 	return r.Ideal.Seconds() / r.Took.Seconds()
 }
 
-// realTime is the tolerance for runs in real time. A response may reach the library this much later than the simulated
-// latency says. The judge assumes that the library has read the response only after this time.
+// realTime is the tolerance for runs in real time: it is how much later a response may reach the library than the
+// simulated latency says. The judge assumes that the library has read the response only after this time.
 const realTime = 20 * time.Millisecond
 
 // grace is how long calls may still take to return after the simulated Discord has closed.
@@ -127,8 +126,8 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 	return r, nil
 }
 
-// makeOne makes one call, and gives it up at the given time if the call says so. It returns a panic of the library as
-// an error.
+// makeOne makes one call. If the call is to be given up, makeOne gives it up at the given time. It returns a panic of
+// the library as an error.
 func makeOne(ctx context.Context, c call, given time.Time, with caller) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

@@ -100,8 +100,8 @@ type configured struct {
 	routes map[string]*rate.Limiter
 }
 
-// bursts returns a limiter that lets a whole limit of requests pass at once, and then one request each time a place is
-// free. That matches a leaky bucket exactly, but may send twice the limit into a fixed window.
+// bursts returns a limiter that lets as many requests pass at once as the limit allows, and then one request each time
+// a place is free. That matches a leaky bucket exactly, but may send twice the limit into a fixed window.
 func bursts(requests int, period time.Duration) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(requests)/period.Seconds()), requests)
 }
@@ -109,8 +109,9 @@ func bursts(requests int, period time.Duration) *rate.Limiter {
 // late bounds how late a goroutine may wake.
 const late = 20 * time.Millisecond
 
-// evenly returns a limiter that spreads requests evenly, so that no window of the period sees more than the limit. It
-// adds jitter and delay to the period, because a request may catch up with an earlier one on its way.
+// evenly returns a limiter that spreads requests evenly, so that no window of the given length gets more requests than
+// the limit allows. It adds jitter and delay to the period, because a request may catch up with an earlier one on the
+// way to the server.
 func evenly(requests int, period time.Duration) *rate.Limiter {
 	return rate.NewLimiter(rate.Every((period+travel.Jitter+late)/time.Duration(requests)), 1)
 }
@@ -121,7 +122,8 @@ func newConfigured(s scenario, limiter func(int, time.Duration) *rate.Limiter) *
 }
 
 // wait blocks until a request may be sent. It fails at once if the context would end earlier. It waits for the global
-// limit first. In the other order, requests that a channel has let pass would queue again and cause more 429s.
+// limit first. In the other order, requests that have passed the limiter of their channel would queue again and cause
+// more 429s.
 func (l *configured) wait(ctx context.Context, c call) error {
 	if c.kind.authorized() {
 		if err := l.global.Wait(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// act runs a scenario in a process that behaves as the argument as says.
+// act runs a scenario in a process with the behaviour that as names.
 func act(t *testing.T, ctx context.Context, as string, limit time.Duration) result {
 	t.Setenv(actVariable, as)
 	s := scenarios(true)[2]

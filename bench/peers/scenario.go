@@ -43,7 +43,8 @@ const (
 	deadline // the library knows the deadline from the beginning
 )
 
-// patience is the time from the start of a call until it is cancelled or has its deadline, if it is to be given up.
+// patience is the time after which a call that is to be given up is cancelled, or after which its deadline passes. It
+// counts from the start of the call.
 const patience = time.Second
 
 // kind is the operation of a call. It determines the limit.

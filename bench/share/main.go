@@ -51,7 +51,7 @@ type shareCommand struct {
 	command.Output `embed:""`
 }
 
-// mostCalls has the largest accepted number of calls to the server per request, by scenario.
+// mostCalls has the largest accepted number of calls to the Redis or Valkey server per request, by scenario.
 var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.4}
 
 // Check returns an error if a name is not that of a scenario.
@@ -83,7 +83,7 @@ func (c *shareCommand) Run(p *command.Program) error {
 	return c.Show(p, &report.Report{About: []string{about}, Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 
-// run runs a scenario with processes of its own, and also judges the calls to the server.
+// run runs a scenario with processes of its own. It also judges the number of calls to the Redis or Valkey server.
 func (c *shareCommand) run(ctx context.Context, s *load.Scenario) (*report.Report, error) {
 	var f *fleet
 	result, err := s.Run(ctx, load.Settings{Seed: c.Seed, RealTime: true,

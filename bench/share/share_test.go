@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// TestMain runs a child if the test has started this program as one.
+// TestMain runs a child if a test has started this program as a child.
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		if err := child(os.Stdin, os.Stdout); err != nil {

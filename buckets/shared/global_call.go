@@ -49,8 +49,10 @@ func (g *global) speak(exchange exchange) time.Duration {
 	g.mu.Lock()
 	wait := g.heard(q, &r, err)
 	changed := g.changed
+	// A call that introduces says nothing about the part, unless the session had a part before. But it may tell of a hold.
+	tells := err != nil || !q.introduces || g.part > 0 || g.hold.Wait(g.session.now()) > 0
 	g.mu.Unlock()
-	if changed != nil && (err != nil || !q.introduces) { // a call that introduces says nothing about the part
+	if changed != nil && tells {
 		// After changed has returned, no request uses the old part, so a smaller part may be reported to the server.
 		changed()
 	}

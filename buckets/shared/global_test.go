@@ -404,3 +404,31 @@ func TestMessageThatOvertakesTheReplyToAGlobalCallIsNoLoss(t *testing.T) {
 		assert.Zero(t, a.stats().Losses)
 	})
 }
+
+// After a suspension, requests must be sent as soon as the server has confirmed the part.
+func TestPartIsUsedSoonAfterASuspension(t *testing.T) {
+	inWorld(t, func(w *world) {
+		asleep := time.Duration(0)
+		s := w.sleepy(&asleep).sender(50)
+		s.sendEvenly(5*time.Second, 100*ms)
+		asleep = time.Minute
+		s.send(5)
+		assert.Less(t, w.until(5*time.Second, func() bool { return s.waiting() == 0 }), 100*ms)
+	})
+}
+
+// A process without a global limit learns of a hold by the call with which it measures the server's clock again,
+// because the message about the hold was lost. The manager must be told at once.
+func TestHoldLearntWhileTheClockIsMeasured(t *testing.T) {
+	inWorld(t, func(w *world) {
+		told := time.Duration(0)
+		g := w.process().session.Global("bot", 0, func() { told = w.now() })
+		other := w.process().session.Global("bot", 0, func() {})
+		time.Sleep(25 * time.Second)
+		w.server.SetQuiet(true)
+		other.Hold(w.now(), 5*time.Minute)
+		w.until(20*time.Second, func() bool { return g.HoldWait(w.now()) > 0 })
+		pass(10 * ms)
+		assert.InDelta(t, w.now(), told, float64(20*ms))
+	})
+}

@@ -46,7 +46,7 @@ func newSession(token string, transport *httpclient.Transport) (*discordgo.Sessi
 	return session, nil
 }
 
-// answer replies within ten seconds. A reply that would be later is not sent at all.
+// answer replies within ten seconds. A reply that would take longer is not sent at all.
 func answer(session *discordgo.Session, m *discordgo.MessageCreate) {
 	if m.Content != "!ping" {
 		return

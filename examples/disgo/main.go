@@ -46,7 +46,7 @@ func newClient(token string, transport *httpclient.Transport) (*bot.Client, erro
 		bot.WithEventListenerFunc(answer))
 }
 
-// answer replies within ten seconds. A reply that would be later is not sent at all.
+// answer replies within ten seconds. A reply that would take longer is not sent at all.
 func answer(e *events.MessageCreate) {
 	if e.Message.Content != "!ping" {
 		return

@@ -20,8 +20,8 @@
 // # Uploads
 //
 // arikawa produces a body while the body is being sent, so arikawa cannot send the body again. The transport keeps
-// bodies up to a size in memory (httpclient.WithBufferedBodies), and can send these again. A request with a larger body
-// fails if it gets a 429, so raise the size for larger uploads.
+// bodies up to a certain size in memory (httpclient.WithBufferedBodies), and can send such bodies again. A request with
+// a larger body fails if it gets a 429, so raise the size for larger uploads.
 //
 // # Errors
 //

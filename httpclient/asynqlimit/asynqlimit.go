@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
-// Limiter makes the tasks of an asynq server wait in Redis, instead of in the process, if they have to wait long for a
+// Limiter makes tasks of an asynq server wait in Redis instead of in the process if the tasks have to wait long for a
 // limit. Make a Limiter with New. A Limiter is safe for concurrent use.
 type Limiter struct{ policy *jobs.Policy }
 
@@ -81,8 +81,8 @@ func lastAttempt(ctx context.Context) bool {
 // Configure returns a server's configuration in which a snooze does not count as a failure, and lasts until
 // SnoozeError.Until. The given IsFailure, RetryDelayFunc and ErrorHandler get all other errors. ErrorHandler also gets
 // a snooze of a last attempt, because asynq then archives the task. If there is no RetryDelayFunc, the delays are
-// asynq's defaults, except that the delay after asynq.ErrLeaseExpired is one second. That error means that the task's
-// process has died.
+// asynq's defaults, except that the delay after asynq.ErrLeaseExpired is one second. asynq.ErrLeaseExpired means that
+// the task's process has died.
 func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	isFailure, delay, handler := config.IsFailure, config.RetryDelayFunc, config.ErrorHandler
 	if isFailure == nil {
@@ -136,9 +136,9 @@ func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler 
 	})
 }
 
-// Nonce returns a nonce for the message of a task. The context is the one with which the task's handler is called,
-// below Middleware. All attempts of a task have the same nonce, and different tasks have different nonces. If a task
-// sends several messages, add parts that distinguish them. See jobs.WithNonce.
+// Nonce returns a nonce for the message of a task. Pass the context with which Middleware calls the task's handler. All
+// attempts of a task have the same nonce, and different tasks have different nonces. If a task sends several messages,
+// add parts that distinguish them. See jobs.WithNonce.
 func Nonce(ctx context.Context, parts ...string) string {
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)

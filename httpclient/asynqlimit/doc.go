@@ -12,12 +12,13 @@
 //	mux.Handle("message", asynqlimit.JSON(send))
 //
 // A handler sends its requests with any client whose transport is an *httpclient.Transport, such as a *rest.Client. The
-// handler passes the context that it was called with. That context bounds the wait in the process ([jobs.WithMaxWait],
-// 5 s by default). Only the transport acquires permits from the bucket manager, once for each request; the limiter
-// acquires none.
+// handler passes its own context to the client. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by
+// default). Only the transport acquires permits from the bucket manager, once for each request; the limiter acquires
+// none.
 //
-// A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which does not count as a failure
-// (asynq.Config.IsFailure). The task waits in the retry queue until the request can be sent, and this uses up no
-// attempt. Package jobs describes when a request can be sent and how other errors are treated. A task that can never
-// succeed is archived (asynq.SkipRetry). An asynq.SkipRetry or asynq.RevokeTask that the handler returns is passed on.
+// A request that would have to wait longer than that bound is not sent. Its task fails with a *[SnoozeError], which
+// does not count as a failure (asynq.Config.IsFailure). The task waits in the retry queue until the request can be
+// sent. This wait uses up no attempt. Package jobs describes when a request can be sent and how other errors are
+// treated. A task that can never succeed is archived (asynq.SkipRetry). If the handler returns asynq.SkipRetry or
+// asynq.RevokeTask, asynq gets that error.
 package asynqlimit

@@ -14,7 +14,8 @@ import (
 )
 
 // A worker process is killed while it works on 1,000 tasks, and another process takes over. asynq waits for a minute
-// before it gives the tasks of a dead process to another one. The test tells Redis that this minute has passed.
+// before it gives the tasks of a dead process to another process. The test makes Redis believe that this minute has
+// passed.
 func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000

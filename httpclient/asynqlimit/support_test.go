@@ -116,7 +116,7 @@ func enqueue(t *testing.T, client *asynq.Client, channel string, n int) {
 	}
 }
 
-// eventually waits until so returns true. The test fails if this takes as long as longest.
+// eventually waits until the function so returns true. The test fails if the wait reaches longest.
 func eventually(t *testing.T, longest time.Duration, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); !so(); time.Sleep(50 * time.Millisecond) {

@@ -11,16 +11,16 @@ import (
 
 // IETF is the dialect of draft-ietf-httpapi-ratelimit-headers-11, which has the fields RateLimit and RateLimit-Policy.
 // It also reads the fields of older versions of the draft: RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or
-// a RateLimit with limit, remaining and reset. A 429 is a refusal. The wait after a 429 is its Retry-After. If it has
-// none, the wait lasts until the limit resets.
+// a RateLimit with limit, remaining and reset. A 429 is a refusal. The wait after a 429 is its Retry-After. If the 429
+// has no Retry-After, the wait lasts until the limit resets.
 //
 // The names and partition keys of all policies together name the bucket. A policy is ignored if it does not count
 // requests (as its parameter "qu" says), or if it has no quota or no time. Servers may round times up or down.
 // Therefore the reset is expected up to a second later than a response says, unless the response names the whole window
 // of the policy.
 //
-// Several policies are treated as one limit: that of the policy with the fewest requests left. When this limit resets,
-// as many requests are sent as the other policies then allow. That is simple, but not exact: if a longer window is
+// Several policies are treated as one limit: the limit of the policy with the fewest requests left. When this limit
+// resets, as many requests are sent as all policies then allow. That is simple, but not exact: if a longer window is
 // nearly used up, requests are sent more slowly than necessary. In simulations with several random policies, the
 // average speed was three quarters of the possible speed, and the lowest was a third. One request in 200 was refused
 // and sent again. With a single policy, the speed was 95 % of the possible speed, and no request was refused.

@@ -114,7 +114,7 @@ func (s *server) ideal(n int) time.Duration {
 	return now.Sub(start) + trip
 }
 
-// newTransport returns a transport that limits api.example with this dialect.
+// newTransport returns a transport that limits api.example with the given dialect.
 func newTransport(t *testing.T, base http.RoundTripper, dialect httpclient.Dialect) *httpclient.Transport {
 	t.Helper()
 	transport := httpclient.NewTransport(
@@ -142,8 +142,8 @@ func get(t *testing.T, transport http.RoundTripper, path string) (status int, bo
 	return response.StatusCode, string(content)
 }
 
-// getMany sends n requests from 10 goroutines, and returns how long they take. Each of the paths belongs to another
-// route.
+// getMany sends n requests from 10 goroutines to a number of paths, and returns how long the requests take. Each path
+// belongs to a different route.
 func getMany(t *testing.T, transport http.RoundTripper, n, paths int) time.Duration {
 	t.Helper()
 	start, next := time.Now(), make(chan string)

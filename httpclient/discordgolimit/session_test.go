@@ -65,8 +65,8 @@ func newDiscord(t *testing.T, config discordsim.Config) (*discordsim.Server, *ht
 	return discord, transport
 }
 
-// Call exists because a session sends one request at a time in a bucket. If this test fails, discordgo has changed
-// that. The test runs in real time, because virtual time stands still while a goroutine waits for a mutex.
+// Call exists because a session sends one request at a time in a bucket. If this test fails, discordgo may have changed
+// this behaviour. The test runs in real time, because virtual time stands still while a goroutine waits for a mutex.
 func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	discord, transport := newDiscord(t, librarytest.Config())

@@ -11,9 +11,9 @@ import (
 )
 
 // Answer answers requests of an operation with a status and a body, unless a limit refuses the request. If the body is
-// a string or a []byte, it is sent unchanged. If it is nil, a body that fits the status is sent. Any other body is
-// encoded as JSON. A response with a status of 500 or more has no limit headers. Without any Answer or Handle, the
-// answer is 200 and {}.
+// a string or a []byte, it is sent unchanged. If the body is nil, a body that fits the status is sent. Any other body
+// is encoded as JSON. A response with a status of 500 or more has no limit headers. A request to which no Answer and no
+// Handle applies gets the answer 200 and {}.
 //
 // If the answer to a webhook's request has Discord's code for an unknown webhook, clients treat the webhook as deleted.
 // The body that is sent for nil has no such code, so pass a body with the code:
@@ -82,7 +82,8 @@ func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) 
 	r.answered(recorder.Code, response.Body)
 }
 
-// answered records the answer. If the answer is an error, the message in the request counts as not created.
+// answered records the answer. If the answer is an error and the request has a message, the message counts as not
+// created.
 func (r *record) answered(status int, body []byte) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -96,7 +97,7 @@ func (r *record) answered(status int, body []byte) {
 }
 
 // caught must be deferred by callers of a function of the test. If that function panics, caught cuts the connection.
-// Unless the panic is http.ErrAbortHandler, it also fails the test.
+// Unless the panic is http.ErrAbortHandler, caught also fails the test.
 func (r *record) caught(name string) {
 	p := recover()
 	if p == nil {

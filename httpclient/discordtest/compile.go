@@ -15,8 +15,8 @@ import (
 // usual is the limit of operations without a known limit.
 var usual = discordsim.Fixed(5, time.Second)
 
-// usualLimits returns limits of the usual size for all operations. Discord does not publish its own limits, and changes
-// them.
+// usualLimits returns limits of the usual size for all operations. Discord does not publish its limits, and changes
+// them from time to time.
 func usualLimits() []discordsim.Rule {
 	reactions := discordsim.Rule{
 		Path: "/channels/{id}/messages/{id}/reactions/**",
@@ -64,7 +64,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	}
 	config.Latency.Draw = distinct(config.Latency.RoundTrip)
 	if all, ok := limits[everything]; ok {
-		// Move the limit of everything to the end, because it is for operations without a rule of their own.
+		// Move the limit of "*" to the end, because it is for operations without a rule of their own.
 		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all])
 	}
 	config.Rules = complete(config.Rules, others)
@@ -91,8 +91,8 @@ func complete(rules, others []discordsim.Rule) []discordsim.Rule {
 }
 
 // onTop returns the rules to use instead of top. If top has an ordinary limit, onTop returns top. Otherwise top has
-// only hidden and shared limits, and onTop returns copies of those rules in others that limit the same requests, with
-// top's limits added.
+// only hidden and shared limits, and onTop copies the rules in others that limit the same requests, and adds top's
+// limits to the copies.
 func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Rule) {
 	if top.Quota.Kind != discordsim.KindNone {
 		return []discordsim.Rule{top}
@@ -153,8 +153,8 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 	return nil
 }
 
-// script returns the fault of the engine for r, which is an answer or a fault with this index. The engine calls the
-// functions of the fault under its lock, in the order in which requests are processed.
+// script returns the engine's fault for the rule r, which is an answer or a fault. number is the index of r among the
+// rules. The engine calls the functions of the fault under its lock, in the order in which requests are processed.
 func (r Rule) script(number int) discordsim.Fault {
 	fault, n := r.fault, 0
 	fault.Also = true // later rules also count the request

@@ -17,9 +17,9 @@ import (
 //     all webhooks of a channel, prunes (one in 15 minutes), and new webhooks (about 50 in a row).
 //   - Requests with a webhook's token in the path are counted for each token, whatever the Authorization is.
 //
-// The numbers of requests and the periods differ between applications. Therefore they are known only for reactions, for
-// hidden limits and for the deletion of messages. The other limits are of the usual size. A rule that limits an
-// operation replaces the limit of that operation.
+// The numbers of requests and the periods differ between applications. Therefore real numbers are used only for
+// reactions, for hidden limits and for the deletion of messages. The other limits have usual numbers. A rule that
+// limits an operation replaces the limit of that operation.
 func Discord() Rule {
 	return Rule{name: "Discord", preset: &measured.Options{}}
 }

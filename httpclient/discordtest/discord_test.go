@@ -47,7 +47,7 @@ func limited(t testing.TB, refused answer) string {
 	return fmt.Sprint(body.Code, " ", refused.header.Get("X-RateLimit-Scope"), " ", refused.header.Get("Retry-After"))
 }
 
-// snowflake returns the id of a message of this age.
+// snowflake returns the id of a message of the given age.
 func snowflake(age time.Duration) string {
 	created := time.Now().Add(-age).Sub(time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC))
 	return fmt.Sprint(created.Milliseconds() << 22)

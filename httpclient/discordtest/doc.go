@@ -55,8 +55,8 @@
 //
 // If several limits name the operation of a request, the first of them applies, so put the rule for one channel before
 // the rule for all channels. A limit on "*" applies to operations that no other limit names, wherever in the list it
-// is. If several rules answer a request, only the first of these rules is used. The same is true for several faults of
-// the same kind (a 429, a broken connection, a slow body).
+// is. If several rules answer a request, only the first of these rules is used. If several faults of the same kind (a
+// 429, a broken connection, a slow body) apply to a request, only the first of these faults is used.
 //
 // # Limits without any rule
 //
@@ -81,11 +81,11 @@
 // # Refused and avoidable
 //
 // [Server.Refused] returns all requests that got a 429. [Server.Avoidable] returns those of them that a correct client
-// would not have sent, because a response that it had read announced the refusal, or because its own requests had used
-// up the limit. The first 429 of a hidden limit, or of [Refuse], is not avoidable. But if a request is sent before the
-// retry-after of that 429 has passed, its own 429 is avoidable. If a client begins with a burst of many requests on a
-// route, the 429s to these requests are also avoidable. A correct client first sends one request, and learns from the
-// response how many may follow.
+// would not have sent, because a response that the client had read announced the refusal, or because the client's own
+// requests had used up the limit. The first 429 of a hidden limit, or of [Refuse], is not avoidable. But if another
+// request is sent before the retry-after of that 429 has passed, the 429 to that request is avoidable. If a client
+// begins with a burst of many requests on a route, the 429s to these requests are also avoidable. A correct client
+// first sends one request, and learns from the response how many may follow.
 //
 // On the loopback interface, the client is assumed to have read a response 20 ms after it was sent, because reading may
 // take some time on a busy machine.

@@ -114,8 +114,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: edit, body: `{"name":"c"}`, want: "sub-limit", header: left("1")},
 		}},
 
-		// The kind of a limit decides when requests no longer count: all at once, each one a period after it was sent, or at
-		// a steady rate.
+		// The kind of a limit decides when requests no longer count: all at the same time, each request one period after it
+		// was sent, or one after the other at a steady rate.
 		{"window", []discordtest.Rule{discordtest.Window(create, 2, second)}, []turn{
 			{on: message, want: "200"}, {after: second / 2, on: message, want: "200 user!"},
 			{after: second / 2, on: message, want: "200 200 user!"},
@@ -136,7 +136,7 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: message, want: "200 user!"}, {on: message, by: "Bot b", want: "200"},
 			{on: "POST /channels/2/messages", want: "200"}, {on: "POST /channels/9/messages", want: "200 200 200 user!"},
 		}},
-		// A rule for "*" applies to each operation without a rule of its own, separately, whatever the order of the rules.
+		// A rule for "*" limits each operation without a rule of its own separately, whatever the order of the rules.
 		{"of everything", []discordtest.Rule{
 			discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute),
 		}, []turn{{on: message, want: "200 200 user!"}, {on: guild, want: "200 user!"}, {on: history, want: "200"}}},
@@ -152,8 +152,8 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: message, want: "200 200 sub-limit"}, {on: history, want: "200", header: left("4")},
 			{after: time.Minute, on: message, want: "200"},
 		}},
-		// A shared limit of all requests applies in addition to all other limits, also to hidden ones. The two accepted edits
-		// also count against it.
+		// A shared limit of all requests applies in addition to all other limits, including hidden ones. The two accepted
+		// edits also count against it.
 		{"on top of all operations", []discordtest.Rule{discordtest.Window("*", 4, time.Minute).Shared()}, []turn{
 			{on: edit, body: `{"name":"a"}`, want: "200 200 sub-limit"}, {on: message, want: "200 200 shared"},
 		}},
@@ -227,7 +227,7 @@ func TestLimitsAndFaults(t *testing.T) {
 		{"broken connections", []discordtest.Rule{discordtest.Cut(me).Nth(2), discordtest.Lose(me).Nth(3)}, []turn{
 			{on: me, want: "200", header: left("4")}, {on: me, want: "lost0 lost200"}, {on: me, want: "200", header: left("2")},
 		}},
-		// A request whose connection a handler cuts off is counted, but the client does not know that.
+		// A request whose connection a handler cuts off is counted, but the client does not know that it was counted.
 		{"a connection that a handler cuts", []discordtest.Rule{
 			discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort),
 		}, []turn{{on: message, want: "lost0 user"}}},

@@ -68,8 +68,8 @@ func (r *record) enforcedNonce() string {
 	}
 }
 
-// answerRepeated reports whether the request repeats a message. If so, it answers with the body of the first answer,
-// and the function of Handle must not run.
+// answerRepeated reports whether the request repeats a message. If so, answerRepeated answers with the body of the
+// first answer, and the function of Handle must not run.
 func (r *record) answerRepeated(response *discordsim.Response) bool {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()

@@ -56,8 +56,8 @@ const (
 	// although the headers say that requests remain. From these 429s, a client learns only that the limit applies to
 	// requests whose bodies have the same fields.
 	SubLimit Class = "sub-limit"
-	// Shared is the limit of a resource that all its users share (scope "shared"). Its 429s do not count as invalid
-	// requests.
+	// Shared is the limit of a resource (a channel, for example), which all users of the resource share (scope "shared").
+	// Its 429s do not count as invalid requests.
 	Shared Class = "shared"
 	// Global is the limit of an authorization (scope "global"). It does not apply to responses to interactions without
 	// an authorization.
@@ -89,7 +89,7 @@ func (r Rule) check(ok bool, format string, arguments ...any) Rule {
 	return r
 }
 
-// Nth restricts an answer or a fault to the requests with these numbers. The requests of the rule's operation are
+// Nth restricts an answer or a fault to the requests with the given numbers. The requests of the rule's operation are
 // numbered from 1, in the order in which they arrive. If the rule has a When, only the requests that When selects are
 // counted.
 func (r Rule) Nth(n ...int) Rule {
@@ -148,7 +148,7 @@ func (r Rule) Late(least, most time.Duration) Rule {
 // isQuota reports whether the rule limits an operation.
 func (r Rule) isQuota() bool { return r.kind == limiting && r.quota.Kind != discordsim.KindUnlimited }
 
-// scripted checks that the rule is an answer or a fault. Only these can be restricted to some requests.
+// scripted checks that the rule is an answer or a fault. Only answers and faults can be restricted to some requests.
 func (r Rule) scripted(method string) Rule {
 	return r.check(r.kind > limiting, method+" is for answers and faults")
 }
@@ -195,7 +195,7 @@ func GlobalLimit(perSecond int) Rule {
 
 // InvalidLimit bans an IP address for some time (ban) after a number of invalid requests (limit) within a period. A
 // request is invalid if its status is 401, 403, or 429 without the class Shared. The default is a ban of an hour after
-// 10 000 in ten minutes.
+// 10 000 invalid requests in ten minutes.
 func InvalidLimit(limit int, period, ban time.Duration) Rule {
 	r := Rule{name: "InvalidLimit", world: func(c *discordsim.Config) {
 		c.Invalid = discordsim.InvalidLimit{Limit: limit, Period: period, Ban: ban}
@@ -204,9 +204,9 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 		check(period > 0 && ban > 0, "want positive durations, not %v and %v", period, ban)
 }
 
-// Latency sets the round-trip time between client and server. The default is none. It is added to the round-trip time
-// of the real network. Whether or not this rule is used, each answer takes up to a microsecond longer, so that no two
-// answers arrive at the same moment in virtual time.
+// Latency sets the round-trip time between client and server. The default is none. This time is added to the round-trip
+// time of the real network. Whether or not this rule is used, each answer takes up to a microsecond longer, so that no
+// two answers arrive at the same moment in virtual time.
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)

@@ -78,8 +78,8 @@ func (s *Server) start(config discordsim.Config) (err error) {
 }
 
 // newTransport returns a transport that connects to Discord's hosts with dial. It uses no TLS, even for https URLs.
-// Each request has its own connection. Otherwise net/http itself would repeat some requests whose connection a fault
-// breaks, and the client would not notice.
+// Each request has its own connection. Otherwise, if a fault broke a connection, net/http itself would repeat some
+// requests, and the client would not notice the fault.
 func (s *Server) newTransport(
 	dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) *http.Transport {

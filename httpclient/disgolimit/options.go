@@ -8,7 +8,7 @@ import (
 
 // Options returns options that make a disgo client send through a transport, usually an *httpclient.Transport, and
 // remove disgo's own limiter. Pass them to bot.WithRestClientConfigOpts or rest.NewClient. Several clients may share a
-// transport. Later options must not set the HTTP client or the limiter.
+// transport. Options that you add after them must not set the HTTP client or the limiter.
 //
 // The HTTP client has no timeout, because a timeout would include the time in the queue. Use rest.WithCtx for
 // deadlines.

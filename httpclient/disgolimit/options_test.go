@@ -58,7 +58,7 @@ func TestABotSendsThroughTheTransport(t *testing.T) {
 
 var errNotSent = errors.New("not sent")
 
-// sees is a transport that passes each request to a function and returns an error.
+// sees is a function used as a transport: each request is passed to the function, and fails with an error.
 type sees func(*http.Request)
 
 func (f sees) RoundTrip(r *http.Request) (*http.Response, error) {

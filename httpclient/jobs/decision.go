@@ -70,9 +70,9 @@ const (
 // After a 401, the job is tried again, because the 401 may be a mistake of Discord, or the token may be replaced. Each
 // 401 to a request of the job itself uses up one attempt of the job.
 //
-// The status is that of a *rest.APIError, or the one that the function of [WithStatus] returns. Call Decide only once
-// for each error, because each Snooze reserves the next free time of a limit. Decide does not block and is safe for
-// concurrent use.
+// The status is that of a *rest.APIError, or the status that the function of [WithStatus] returns. Call Decide only
+// once for each error, because each Snooze reserves the next free time of a limit. Decide does not block and is safe
+// for concurrent use.
 func (p *Policy) Decide(err error) Decision {
 	if err == nil {
 		return Decision{}

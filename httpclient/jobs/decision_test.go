@@ -125,8 +125,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Discord refuses a token, either for five minutes or for ever. A bot's job must succeed after the five minutes, but a
-// webhook's job may be cancelled.
+// Discord refuses a token, either for five minutes or for ever. If it is for five minutes, a bot's job must succeed
+// afterwards, but a webhook's job may be cancelled.
 func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -38,9 +38,9 @@ type settings struct {
 }
 
 // WithMaxWait sets how long a request may wait in the process, 5 s by default. A job that would have to wait longer is
-// snoozed. With zero, no job waits in the process: a worker is occupied only while its job sends, but an open window
-// stays unused until the job queue looks for due jobs again. Any other value should be at least twice the interval at
-// which the job queue looks for due jobs.
+// snoozed. If it is zero, no job waits in the process. Then a worker is occupied only while its job sends, but an open
+// window stays unused until the job queue looks for due jobs again. Any other value should be at least twice the
+// interval at which the job queue looks for due jobs.
 //
 // With the default, up to 25 jobs wait in the process for a bucket with 5 requests per second, so use more than 25
 // workers.

@@ -27,8 +27,8 @@ func TestTheContextOfAJobBoundsItsWait(t *testing.T) {
 	assert.Equal(t, jobs.DefaultMaxWait, options.MaxWait)
 }
 
-// A snoozed job must come back in the next window, and one window later for each five jobs that were snoozed before it.
-// The program guild-queues-rate-limiting uses the same formula.
+// The first five snoozed jobs must come back in the next window, the next five jobs one window later, and so on. The
+// program guild-queues-rate-limiting uses the same formula.
 func TestSnoozedJobsComeBackAtThePaceOfTheirLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		policy := exact(t)

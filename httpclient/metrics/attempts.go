@@ -18,8 +18,8 @@ import (
 // other is the label value for unusual methods, statuses and errors. OpenTelemetry's conventions prescribe this value.
 const other = "_OTHER"
 
-// An attempt with one of these methods and one of these statuses needs a map look-up only if it is the first of its
-// kind.
+// An attempt with one of these methods and one of these statuses needs a map look-up only if it is the first attempt
+// with both.
 var (
 	methods  = [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 	statuses = [...]int{200, 204, 400, 401, 403, 404, 429, 500, 502, 503}
@@ -69,8 +69,8 @@ func (a *attempts) usualSeries(method, status int) *observer {
 // an attempt.
 func inSeconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
-// seriesOf returns the series of attempts that ended with these values. The number of series is bounded, whatever
-// clients send and whatever servers respond.
+// seriesOf returns the series of attempts with the given method that ended with the given status or error. The number
+// of series is bounded, whatever clients send and whatever servers respond.
 func (a *attempts) seriesOf(method string, status int, err error) prometheus.Observer {
 	if !slices.Contains(methods[:], method) {
 		method = other

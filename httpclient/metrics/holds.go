@@ -9,8 +9,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// mostHeld bounds the number of buckets, of credentials and of servers that a scrape examines. If more of them are
-// held, ratelight_holds is too low.
+// mostHeld bounds how many buckets, how many credentials and how many servers a scrape examines. If more of one kind
+// are held, ratelight_holds is too low.
 const mostHeld = 1024
 
 var (

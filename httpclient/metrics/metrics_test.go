@@ -82,8 +82,8 @@ func get(t *testing.T, transport http.RoundTripper, url string) error {
 	return response.Body.Close()
 }
 
-// series returns the value of each series, by its name and labels. For a histogram it returns the count under the
-// histogram's name, and the sum under that name with the suffix _sum.
+// series returns the value of each series, by its name and labels. For a histogram, the name of the histogram has the
+// count, and the name with the suffix _sum has the sum.
 func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -243,7 +243,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	})
 }
 
-// A declared limit must have one series under its name, however many windows it has, and even while no request waits.
+// A declared limit must have exactly one series under its name, however many windows the limit has, and even while no
+// request waits.
 func TestWhoWaitsForADeclaredLimitIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,8 +18,8 @@ var refusals = [...]string{
 
 const countedByManager = 5
 
-// refusalsOf returns, for each reason that a manager counts, how many requests the manager has counted. The order is
-// that of the variable refusals.
+// refusalsOf returns, for each reason that a manager counts, how many requests the manager has counted. The order of
+// the reasons is that of the variable refusals.
 func refusalsOf(s *buckets.Stats) [countedByManager]uint64 {
 	return [...]uint64{s.TooLong, s.QueueFull, s.OverBudget, s.Cancelled, s.Superseded}
 }

@@ -18,8 +18,8 @@ var reasons = []buckets.WaitsFor{
 }
 
 // waits measures how long requests wait in queues, by what they wait for. Requests that do not wait are not observed
-// one by one. Instead, collect computes their number from two counters of the manager, and exports a histogram in which
-// all these requests have the value 0.
+// one by one. Instead, collect computes the number of such requests from two counters of the manager, and exports a
+// histogram in which all of them have the value 0.
 type waits struct {
 	durations *prometheus.HistogramVec
 	none      *prometheus.Desc // describes the histogram of requests that did not wait
@@ -52,8 +52,8 @@ func (w *waits) observe(_ context.Context, e buckets.Waited) {
 func (w *waits) collect(out chan<- prometheus.Metric, s *buckets.Stats) {
 	w.durations.Collect(out)
 	w.mu.Lock()
-	// The manager's counters are read one after the other, so s.Waited may include requests that s.Granted lacks. The
-	// difference could therefore decrease, which a counter of Prometheus must not do.
+	// The manager's counters are read one after the other, so s.Waited may include requests that s.Granted lacks.
+	// Therefore the difference between the two could decrease, which a counter of Prometheus must not do.
 	w.atOnce = max(w.atOnce, s.Granted-min(s.Waited, s.Granted))
 	n := w.atOnce
 	w.mu.Unlock()

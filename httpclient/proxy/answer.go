@@ -119,7 +119,7 @@ func (a *answer) refuseCredential(e *httpclient.CredentialError) {
 }
 
 // write sends the answer. After that, net/http reads the rest of the request's body, so that it can reuse the
-// connection. write gives the client only drainTime for this rest.
+// connection. write gives the client only drainTime to send this rest.
 func (a *answer) write(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // some servers cannot set deadlines
 	header := w.Header()

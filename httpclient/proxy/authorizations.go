@@ -13,8 +13,8 @@ const (
 	// of them takes some kilobytes of memory for an hour.
 	maxUnverified = 1000
 	unverifiedFor = 10 * time.Minute
-	// unverifiedRetry is the Retry-After if too many have been tried. It is short, because the success of any of these
-	// Authorizations makes room at once.
+	// unverifiedRetry is the Retry-After if too many Authorizations have been tried. It is short, because the success of
+	// any of these Authorizations makes room at once.
 	unverifiedRetry = 5 * time.Second
 )
 
@@ -56,8 +56,8 @@ func (a *authorizations) admit(authorization string) bool {
 	return true
 }
 
-// isToken reports whether the transport removes this Authorization from a request that has a token in its path. The
-// transport keeps only Basic Authorizations, because they are meant for a proxy in front of Discord.
+// isToken reports whether the transport removes the given Authorization from a request that has a token in its path.
+// The transport keeps only Basic Authorizations, because they are meant for a proxy in front of Discord.
 func isToken(authorization string) bool {
 	scheme, _, _ := strings.Cut(authorization, " ")
 	return !strings.EqualFold(scheme, "Basic")
@@ -71,8 +71,8 @@ func (a *authorizations) lift() {
 	a.order.Init()
 }
 
-// verified records that a request with this Authorization has succeeded, so that it no longer counts against
-// maxUnverified.
+// verified records that a request with the given Authorization has succeeded. Then the Authorization no longer counts
+// against maxUnverified.
 func (a *authorizations) verified(authorization string) {
 	hash := maphash.String(a.seed, authorization)
 	a.mu.Lock()

@@ -40,7 +40,7 @@ func discordThatAuthorizes(t *testing.T) *world {
 	})
 }
 
-// as sends a request with this Authorization directly to the handler.
+// as sends a request with the given Authorization directly to the handler.
 func (w *world) as(authorization, path string) response {
 	r := (&http.Request{
 		Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {authorization}},
@@ -50,7 +50,7 @@ func (w *world) as(authorization, path string) response {
 	return response{Response: recorder.Result(), took: time.Since(start)}
 }
 
-// flood sends this many requests, and counts the responses by status and reason.
+// flood sends the given number of requests, and counts the responses by status and reason.
 func (w *world) flood(requests int, path string, authorization func(i int) string) map[string]int {
 	statuses := make(map[string]int)
 	for i := range requests {
@@ -103,8 +103,8 @@ func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 }
 
 // A success on a route that needs no credential must not verify a token, because a caller could verify invented tokens
-// with such a route. If the path has a token, a bot's Authorization is not sent. But a Basic Authorization for another
-// proxy is sent and takes memory, so the number of Basic Authorizations must also be bounded.
+// with such a route. If the path has a token, a bot's Authorization is not sent. But a Basic Authorization (for another
+// proxy) is sent and takes memory, so the number of Basic Authorizations must also be bounded.
 func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	const hook = "/webhooks/1/webhook-token-webhook-token"
 	bounded := map[string]int{"200": 1000, "429unverified": 100}
@@ -125,7 +125,8 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	})
 }
 
-// Discord counts an invalid request even if its client does not wait for the response, so the proxy must also count it.
+// Discord counts an invalid request even if its client does not wait for the response, so the proxy must count such a
+// request, too.
 func TestARequestWhoseClientHasGoneCountsForTheBudget(t *testing.T) {
 	play(t, func(t *testing.T) {
 		sent := 0
@@ -175,8 +176,8 @@ func TestWithoutAnAuthorizationNothingIsUnverified(t *testing.T) {
 	})
 }
 
-// Requests without a credential must not get the address banned, and must not use up the budget of the bots. This must
-// also hold after a start without a state, when no bot has had a success yet.
+// Requests without a credential must not get the address banned, and must not use up the budget of the bots. The same
+// must be true after a start without a state, when no bot has had a success yet.
 func TestInventedInteractionsStopNoBot(t *testing.T) {
 	playEach(t, map[string]bool{"that has worked": true, "that comes later": false}, func(t *testing.T, worked bool) {
 		w := newWorld(t, []discordtest.Rule{

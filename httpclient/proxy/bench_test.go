@@ -22,7 +22,7 @@ import (
 )
 
 // ways returns the base URLs of three ways to a server on this machine: direct, through a reverse proxy of the standard
-// library without limits, and through this proxy. The server's buckets are never used up.
+// library without limits, and through the proxy of this package. The server's buckets are never used up.
 func ways(b *testing.B) (urls map[string]string) {
 	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -81,7 +81,7 @@ func newClient(b *testing.B) *http.Client {
 }
 
 // BenchmarkLatency sends a thousand requests a second. The ways to the server take turns, each for a tenth of a second.
-// The benchmark reports how much longer a request takes through each of the two proxies than directly.
+// For each of the two proxies, the benchmark reports how much longer a request takes through the proxy than directly.
 func BenchmarkLatency(b *testing.B) {
 	const turn = 100 // requests
 	urls := ways(b)

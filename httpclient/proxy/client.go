@@ -27,8 +27,8 @@ type client struct {
 	giveUp   *time.Timer // ends the wait for the answer; nil before that wait
 }
 
-// follow returns a context for a request, and the client that ends this context. The context also ends at the deadline
-// of ctx. When the request has ended, leave must be called.
+// follow returns a context for a request, and the client that ends this context. The returned context also ends at the
+// deadline of ctx. When the request has ended, leave must be called.
 func follow(ctx context.Context) (context.Context, *client) {
 	c := new(client)
 	own := context.WithValue(context.WithoutCancel(ctx), clientKey{}, c)

@@ -11,22 +11,22 @@
 //
 // # What is forwarded
 //
-// Every request with a path of Discord's API is forwarded to one fixed upstream. If /api or the version is missing in
-// the path, the handler adds the missing part (/api/v10). The method, the escapes in the path, the query, the body and
-// 1xx responses are passed on unchanged. Headers and trailers are also passed on, except those that are for one
-// connection only. From requests, the handler also removes the headers and trailers that other proxies add (Forwarded,
-// X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and Expect, because the handler itself sends the 100 Continue.
-// From responses, the handler also removes Alt-Svc and Strict-Transport-Security, which apply to Discord's own address.
-// The handler adds no credential and no User-Agent.
+// Every request with a path of Discord's API is forwarded to one fixed server, the upstream. If /api or the version is
+// missing in the path, the handler adds the missing part (/api/v10). The method, the escapes in the path, the query,
+// the body and 1xx responses are passed on unchanged. Headers and trailers are also passed on, except those that are
+// for one connection only. From requests, the handler also removes the headers and trailers that other proxies add
+// (Forwarded, X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and Expect, because the handler itself sends the
+// 100 Continue. From responses, the handler also removes Alt-Svc and Strict-Transport-Security, which apply to
+// Discord's own address. The handler adds no credential and no User-Agent.
 //
-// A body that is no larger than [WithMaxBufferedBody] allows is read before its request is queued. So the request can
-// be repeated after a 429, and a disconnect of the client is noticed. A larger body is streamed: the request is queued
-// when the first byte has arrived, and a 429 is passed on to the client. Failed requests are repeated only if
-// [WithTransport] says so, because client libraries repeat failed requests themselves. A client must send at least 4
-// KiB of a body per second. If the client falls more than 10 seconds behind this rate, the request gets a 400. If
-// Discord answers before the end of an upload, the answer is passed on at once. Over HTTP/1, the client then has 5 s to
-// send the rest of the body, and the connection is closed afterwards. If a client reads nothing of a response for 30
-// seconds, the connection is closed (over HTTP/2, only the stream).
+// A body that is no larger than [WithMaxBufferedBody] allows is read before its request is queued. Therefore the
+// request can be repeated after a 429, and the handler notices if the client disconnects while the request waits. A
+// larger body is streamed: the request is queued when the first byte has arrived, and a 429 is passed on to the client.
+// Failed requests are repeated only if [WithTransport] says so, because client libraries repeat failed requests
+// themselves. A client must send at least 4 KiB of a body per second. If the client falls more than 10 seconds behind
+// this rate, the request gets a 400. If Discord answers before the end of an upload, the answer is passed on at once.
+// Over HTTP/1, the client then has 5 s to send the rest of the body, and the connection is closed afterwards. If a
+// client reads nothing of a response for 30 seconds, the connection is closed (over HTTP/2, only the stream).
 //
 // # Waits
 //
@@ -75,9 +75,10 @@
 // # Credentials
 //
 // Every Authorization has its own limits. An Authorization with which no request has succeeded within a week may be
-// invalid. At most a thousand such Authorizations can be tried in ten minutes, which bounds the memory that a flood of
-// invented Authorizations takes. Together, these Authorizations always leave at least as much of the budget of invalid
-// requests unused as they use. The same applies to all requests without an Authorization, together. These bounds do not
-// apply to Authorizations and webhooks that have worked within a week. If the state of the transport is kept, the
-// handler also knows them after a restart. The state contains only keyed hashes of them.
+// invalid. At most a thousand such Authorizations can be tried in ten minutes, because a flood of invented
+// Authorizations would otherwise take too much memory. Together, the Authorizations that may be invalid always leave at
+// least as much of the budget of invalid requests unused as they use. The same applies to all requests without an
+// Authorization, together. These bounds do not apply to Authorizations and webhooks that have worked within a week. If
+// the state of the transport is kept, the handler still knows these after a restart. The state contains only keyed
+// hashes of them.
 package proxy

@@ -348,7 +348,7 @@ func http2Server(t *testing.T, handler http.Handler) (*httptest.Server, *http.Tr
 	return server, server.Client().Transport.(*http.Transport)
 }
 
-// Discord uses HTTP/2, and the clients of the proxy may also use HTTP/2.
+// Requests must pass over HTTP/2, because Discord uses HTTP/2, and the clients of the proxy may use it.
 func TestRequestsPassOverHTTP2(t *testing.T) {
 	t.Parallel()
 	arrived, answered, served := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -19,8 +19,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// Libraries send these requests if only their base URL is changed. The requests are taken from the documentation and
-// the sources of the libraries. All must pass.
+// Libraries send these requests if nothing but their base URL is changed. The requests are taken from the documentation
+// and the sources of the libraries. All must pass.
 func TestRequestsOfLibrariesPass(t *testing.T) {
 	const bot = "Authorization: Bot MTIzNDU2Nzg5.canary.signature\r\n"
 	const json = "Content-Type: application/json\r\nContent-Length: 15\r\n"

@@ -15,8 +15,8 @@ import (
 const (
 	// DefaultUpstream is the upstream unless WithUpstream sets another upstream.
 	DefaultUpstream = "https://discord.com"
-	// DefaultMaxWait is the longest accepted wait unless WithMaxWait sets another wait. It is shorter than the timeouts
-	// of libraries, which are 15 s or more.
+	// DefaultMaxWait is the longest predicted wait that is accepted, unless WithMaxWait sets another wait. It is shorter
+	// than the timeouts of libraries, which are 15 s or more.
 	DefaultMaxWait = 10 * time.Second
 	// LongestWait bounds the header X-Ratelight-Max-Wait.
 	LongestWait = 5 * time.Minute
@@ -73,8 +73,8 @@ func WithUpstream(base string) Option {
 }
 
 // WithMaxWait sets the longest predicted wait that is accepted, from 0 (do not wait at all) to LongestWait. The bound
-// applies to each wait of a request separately: after a 429, the request may wait for that long again. The default is
-// DefaultMaxWait.
+// applies to each wait of a request separately: after a 429, the request may wait again for as long as the bound
+// allows. The default is DefaultMaxWait.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) error {
 		if d < 0 || d > LongestWait {
@@ -97,8 +97,8 @@ func WithMaxBufferedBody(bytes int64) Option {
 	}
 }
 
-// WithGlobalLimits sets how many requests per second each Authorization may send. For a bot whose limit Discord has
-// raised, ofBots has the bot's own limit, by the bot's id. The default is buckets.DefaultGlobalLimit for all bots.
+// WithGlobalLimits sets how many requests per second each Authorization may send. If Discord has raised the limit of
+// some bots, ofBots has the limits of these bots, by their ids. The default is buckets.DefaultGlobalLimit for all bots.
 func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 	return func(s *settings) error {
 		if perSecond <= 0 {
@@ -129,8 +129,8 @@ func WithLogger(logger *slog.Logger) Option {
 
 // WithTransport passes options to the transport, after the handler's own options. For example, WithBuckets can share
 // limits with other processes, WithAttempts with a number of Retries makes the proxy repeat failed requests, and
-// WithoutRateLimitHeaders prevents that the clients' own limiters also make requests wait. Do not pass WithHosts or
-// WithAPI; use WithUpstream instead.
+// WithoutRateLimitHeaders keeps the clients' own limiters from making requests wait a second time. Do not pass
+// WithHosts or WithAPI; use WithUpstream instead.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) error {
 		s.transport = append(s.transport, options...)

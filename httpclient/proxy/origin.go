@@ -8,9 +8,9 @@ import (
 )
 
 // RequireHost returns a handler that passes a request to next if the request's host is an IP address, localhost, a name
-// without a dot, or one of the names. All other requests get a 421. This prevents DNS rebinding, in which the owner of
-// a web page lets the page's name resolve to this machine, so that a browser sends requests to it. RequireHost is not
-// needed with a secret or TLS.
+// without a dot, or one of the given names. All other requests get a 421. This prevents DNS rebinding, in which the
+// owner of a web page lets the page's name resolve to this machine, so that a browser sends the page's requests to this
+// machine. RequireHost is not needed with a secret or TLS.
 func RequireHost(next http.Handler, names ...string) http.Handler {
 	allowed := make(map[string]bool, len(names))
 	for _, name := range names {

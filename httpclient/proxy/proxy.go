@@ -103,17 +103,17 @@ func (s *settings) globalLimitOf(authorization string) int {
 // Transport returns the transport that sends the requests, for example for its manager's statistics.
 func (h *Handler) Transport() *httpclient.Transport { return h.transport }
 
-// LiftHolds ends all effects of earlier refusals (see httpclient.Transport.LiftHolds). It also admits new
-// Authorizations again if too many have been tried.
+// LiftHolds ends all effects of earlier refusals (see httpclient.Transport.LiftHolds). If too many new Authorizations
+// have been tried, LiftHolds also lets new Authorizations be tried again.
 func (h *Handler) LiftHolds() {
 	h.authorizations.lift()
 	h.transport.LiftHolds()
 }
 
-// Shutdown rejects new requests with a 503, waits until waiting requests and those in flight have been answered, and
-// closes the handler. If the context ends before that, Shutdown closes the handler at once, and returns the context's
-// error (see httpclient.Transport.Shutdown). Call http.Server.Shutdown before Handler.Shutdown, because only
-// http.Server.Shutdown also waits for the bodies of responses.
+// Shutdown rejects new requests with a 503, waits until all waiting requests and all requests in flight have been
+// answered, and closes the handler. If the context ends before that, Shutdown closes the handler at once, and returns
+// the context's error (see httpclient.Transport.Shutdown). Call http.Server.Shutdown before Handler.Shutdown, because
+// only http.Server.Shutdown also waits for the bodies of responses.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	defer h.transport.CloseIdleConnections()
 	return h.transport.Shutdown(ctx)

@@ -17,8 +17,8 @@ const minSecret = 16
 // only the base URL can be changed: http://proxy:8080/SECRET/api/v10. Requests without the secret get a 400, because a
 // 401 or 403 would look like an answer of Discord. The secret is compared in constant time.
 //
-// The secret must have at least 16 bytes. All of them must be letters, digits or one of - . _ ~, because URLs never
-// escape these. For any other secret, RequireSecret returns an error that wraps ErrOptions.
+// The secret must have at least 16 bytes. Each byte must be a letter, a digit or one of - . _ ~, because URLs never
+// escape these characters. For any other secret, RequireSecret returns an error that wraps ErrOptions.
 func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 	plain := func(r rune) bool {
 		return 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80 || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r)

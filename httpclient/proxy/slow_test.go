@@ -18,8 +18,8 @@ import (
 )
 
 // A client may stop sending its body, or send the body very slowly. Without a timeout, such a client would occupy a
-// connection, and memory or a place in a bucket, for as long as it likes. The proxy must end its request, and must not
-// take this for a failure of the upstream.
+// connection, and memory or a place in a bucket, for as long as it likes. The proxy must end the request of such a
+// client, and must not take the request for a failure of the upstream.
 func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 	for name, c := range map[string]struct {
 		length string
@@ -83,8 +83,8 @@ func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// A client stops sending after an early response to its upload, while the upstream may still read. The proxy must not
-// wait for the rest for ever.
+// A client stops sending after an early response to its upload. Even if the upstream would read more, the proxy must
+// not wait for ever for the rest of the upload.
 func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testing.T) {
 	for name, sent := range map[string]int{"begins": 1, "stops": 100_000} {
 		playIn(t, name, func(t *testing.T) {
@@ -192,9 +192,9 @@ func TestAResponseMayTakeLong(t *testing.T) {
 	})
 }
 
-// The first request of a route is sent alone, and in this test it is a long upload. The other requests must get a
-// response within the max wait. Otherwise discord.js would give up after 15 s and send its request again, although
-// Discord may already have received the first copy.
+// The first request of a route is sent alone, and in this test it is a long upload. The other requests of the route
+// must get a response within the max wait. Otherwise discord.js would give up after 15 s and send such a request again,
+// although Discord may already have received the first copy.
 func TestNobodyWaitsLongerForTheFirstRequestOfARouteThanTheMaxWait(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {

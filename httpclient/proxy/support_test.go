@@ -88,7 +88,7 @@ func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option
 	t.Cleanup(func() {
 		base.CloseIdleConnections()
 		_ = server.Close()
-		time.Sleep(time.Second) // net/http keeps the connection this long if it has not read all of a request
+		time.Sleep(time.Second) // net/http keeps the connection for less than a second if it has not read all of a request
 	})
 	return serve(t,
 		append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))},
@@ -265,8 +265,8 @@ func (w *world) paths() (paths []string) {
 	return paths
 }
 
-// assertOwn asserts that a response is the proxy's own, with this status and reason, and that its status is neither 401
-// nor 403.
+// assertOwn asserts that a response is the proxy's own, that it has the given status and reason, and that the status is
+// neither 401 nor 403.
 func assertOwn(t *testing.T, got response, status int, reason string) {
 	t.Helper()
 	assert.Equal(t, status, got.StatusCode)

@@ -23,8 +23,8 @@ const (
 )
 
 // apiPath adds /api and a version to a path if they are missing, and reports whether anything follows the version. The
-// part after the version is not changed. Several slashes around /api and the version become one, because base URLs may
-// end in a slash.
+// part after the version is not changed. Each group of slashes around /api and the version becomes one slash, because
+// base URLs may end in a slash.
 func apiPath(path string) (string, bool) {
 	rest := oneSlash(path)
 	rest = oneSlash(below(rest, func(segment string) bool { return segment == "api" }))
@@ -101,8 +101,8 @@ func hasDotSegments(plain string) bool {
 	return false
 }
 
-// upgrades reports whether a request needs another protocol. An upgrade to HTTP/2, which Java's client asks for, can be
-// ignored.
+// upgrades reports whether a request needs another protocol. It returns false for an upgrade to HTTP/2, which Java's
+// client asks for, because such an upgrade can be ignored.
 func upgrades(header http.Header) bool {
 	wanted := header["Upgrade"]
 	return len(wanted) > 0 && strings.Contains(strings.ToLower(strings.Join(header["Connection"], ",")), "upgrade") &&

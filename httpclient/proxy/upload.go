@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// After the answer, the rest of a body is read for at most drainTime, and at most maxDrained bytes of it are read.
-	// maxDrained is enough for most uploads, because Discord accepts at most 25 MB in most requests.
+	// After the answer, the rest of a body is read for drainTime at most, and up to maxDrained bytes of this rest are
+	// read. maxDrained is enough for most uploads, because Discord accepts at most 25 MB in most requests.
 	drainTime  = 5 * time.Second
 	maxDrained = 32 << 20
 
-	// A client must send its body at the rate slowestUpload, in bytes per second. It may be late by up to uploadPatience.
+	// A client must send its body at the rate slowestUpload, in bytes per second. The client may fall behind this rate by
+	// up to uploadPatience.
 	uploadPatience = 10 * time.Second
 	slowestUpload  = 4 << 10
 )
@@ -39,7 +40,8 @@ type upload struct {
 	trailer  http.Header // the part of received that is forwarded; nil if nothing is
 }
 
-// declareTrailer records which trailers are forwarded: those that would be forwarded if they were headers.
+// declareTrailer records which trailers are forwarded. A trailer is forwarded if a header of the same name would be
+// forwarded.
 func (u *upload) declareTrailer(received http.Header) {
 	u.received = received
 	for name := range received {
@@ -95,8 +97,8 @@ func (u *upload) setDeadline(t time.Time) bool {
 	return true
 }
 
-// Close sets the final deadline for the rest of the body. It does not wait for a Read in progress, because that would
-// delay the answer. The server closes the body itself after the handler has returned.
+// Close sets the final deadline for the rest of the body. It does not wait for a Read in progress, because this wait
+// would delay the answer. The server closes the body itself after the handler has returned.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

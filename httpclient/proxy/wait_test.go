@@ -53,7 +53,7 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 	})
 }
 
-// A hold begins while a request waits. The client must hear how long the hold still lasts.
+// A hold begins while a request waits. The response must say how long the hold still lasts.
 func TestAWaitThatBecomesTooLongIsA429ForTheRestOfIt(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{
@@ -99,8 +99,8 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 	})
 }
 
-// If a request would wait too long for a declared limit, the 429 must not say that the bucket is used up. Requests that
-// do not need the declared limit may still use the bucket.
+// If a request would wait too long for a declared limit, the 429 must not say that the bucket is used up, because
+// requests that do not need the declared limit may still use the bucket.
 func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Window("PATCH /channels/{id}", 5, time.Second).Bucket("channel")},
@@ -153,7 +153,8 @@ func (w *world) assertNoneLeft() {
 	assert.Zero(w.t, stats.InFlight)
 }
 
-// assertOnly asserts that exactly this many requests have reached Discord, and that no request waits or is in flight.
+// assertOnly asserts that exactly the given number of requests have reached Discord, and that no request waits or is in
+// flight.
 func (w *world) assertOnly(requests int) {
 	w.t.Helper()
 	w.assertNoneLeft()
@@ -190,8 +191,8 @@ func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 	})
 }
 
-// The proxy reads a large body only when the request may be sent, so it notices a disconnect only then. Even so,
-// Discord must not get the complete request.
+// The proxy reads a large body only when the request may be sent, so it notices only at that time that the client has
+// disconnected. Even so, Discord must not get the complete request.
 func TestAClientThatDisconnectsWithABodyThatIsNotKeptIsNeverSentEither(t *testing.T) {
 	for name, length := range map[string]int64{"with its length": 1, "of unknown length": -1} {
 		playIn(t, name, func(t *testing.T) {
@@ -263,8 +264,8 @@ func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 			return w.client.Do(r)
 		})
 		t.Logf("directly %v, through the proxy %v", directly, through)
-		// The two times may differ by some round trips, because the order of arrival decides which buckets are discovered one
-		// after the other.
+		// The two times may differ by some round trips, because it depends on the order of arrival which buckets are
+		// discovered one after the other and which at the same time.
 		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.5)
 		assert.Empty(t, discord.Refused())
 		assert.Empty(t, w.discord.Refused())

@@ -6,7 +6,7 @@ import (
 )
 
 // writePatience bounds how long a write to a client may take. While the proxy writes nothing, a connection may stay
-// open for longer.
+// open for longer than that.
 const writePatience = 30 * time.Second
 
 // responseWriter ends responses to clients that do not read them, if the server supports write deadlines.

@@ -109,8 +109,8 @@ const (
 	maxText = 512
 )
 
-// decode parses Discord's error object. It also knows the error objects of the OAuth2 endpoints. In addition, it knows
-// those of the oldest endpoints, which contain only errors about fields. It ignores everything else, and cleans all
+// decode parses Discord's error object. It also parses the error objects of the OAuth2 endpoints and those of the
+// oldest endpoints. (The latter contain only errors about fields.) It ignores everything else, and applies clean to all
 // texts.
 func (e *APIError) decode(body []byte, clean func(string) string) {
 	body = bytes.TrimSpace(body)
@@ -177,7 +177,7 @@ const (
 //
 //	{"embeds": {"0": {"title": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 256 or fewer …"}]}}}}
 //
-// The oldest endpoints have lists of strings instead. Everything else is ignored.
+// The oldest endpoints have lists of strings instead of these lists. Everything else is ignored.
 func fieldErrors(raw []byte, clean func(string) string) []FieldError {
 	var tree any
 	_ = json.Unmarshal(raw, &tree) // if raw cannot be decoded, tree is nil

@@ -14,8 +14,8 @@ import (
 // JSON, a file whose name or type is illegal in a header, or a stream that has been sent before.
 var ErrBody = errors.New("bad body")
 
-// Body is the body of a request. Make one with JSON, Bytes or Multipart. It can be sent any number of times, also
-// concurrently. For exceptions, see Multipart.
+// Body is the body of a request. Make one with JSON, Bytes or Multipart. A body can be sent any number of times, and by
+// several requests at the same time. For exceptions, see Multipart.
 type Body interface {
 	// prepare returns the content for one use of Do.
 	prepare() (content, error)

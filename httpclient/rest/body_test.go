@@ -157,7 +157,8 @@ func TestClientReportsBodiesThatCannotBeSent(t *testing.T) {
 	})
 }
 
-// fileOf returns a file whose text is skipped and then content, and from which skipped has been read.
+// fileOf returns a file that contains the text of skipped followed by the text of content. The text of skipped has
+// already been read from the file.
 func fileOf(t *testing.T, content, skipped string) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/drain"
 )
 
-// Client sends requests to Discord's REST API, for programs without a Discord library. See the package comment for what
-// it adds to a Transport.
+// Client sends requests to Discord's REST API, for programs without a Discord library. The package comment says what a
+// Client adds to a Transport.
 //
 // Get a Client from New; the zero value cannot be used. All methods are safe for concurrent use. Printing a Client does
 // not show its token.
@@ -74,8 +74,8 @@ func New(token string, options ...Option) *Client {
 // Transport returns the client's transport, for example for its manager's statistics.
 func (c *Client) Transport() *httpclient.Transport { return c.transport }
 
-// ResetCredential lets the client's token be used again at once if the transport no longer uses it after 401s, see
-// httpclient.Transport.ResetCredential.
+// ResetCredential lets the client's token be used again at once if the transport does not use the token for some time
+// after 401s, see httpclient.Transport.ResetCredential.
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
@@ -88,8 +88,8 @@ func (c *Client) Close() error {
 }
 
 // Shutdown rejects new calls, with an error that matches buckets.ErrClosed. It waits until all earlier calls have
-// returned, calls httpclient.Transport.Shutdown, and closes the client. If the context ends before that, Shutdown
-// closes the client at once, as Close does, and returns the context's error.
+// returned, calls httpclient.Transport.Shutdown, and closes the client. If the context ends first, Shutdown closes the
+// client at once, as Close does, and returns the context's error.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.calls.Wait(ctx, c.life.Done())
 	if err == nil {
@@ -110,13 +110,13 @@ func (c *Client) Shutdown(ctx context.Context) error {
 //
 // If Discord is not ready for a request yet, it answers 202 with retry_after, or with a code of 11xxxx. An example is a
 // message search in a guild that is not indexed. Do then waits and sends the request again, up to 30 times in total.
-// Each wait is bounded like the waits in queues. Do does not repeat a POST or PATCH, because Discord may have carried
-// it out. It also does not repeat a request whose body has a stream.
+// Each wait is bounded like the waits in queues. Do does not send a POST or PATCH again, because Discord may have
+// carried it out. It does not send a request again whose body has a stream.
 //
 // A redirect is followed only if it leads to the host of the base URL and keeps the method.
 //
-// If the path has a token, the client's credential is not sent. Such a route does not need the credential. With the
-// credential, the request would count against the bot's global limit.
+// If the path has a token, the client's credential is not sent. The route of such a path does not need the credential,
+// and with the credential the request would count against the bot's global limit.
 //
 // The errors are:
 //   - *APIError for every status of 300 or more except 304, and for a 202 as described above if the request is not sent
@@ -166,7 +166,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 // statuses 204, 205 and 304 have no body and do not change out.
 //
 // In addition to the errors of Do, DoJSON returns ErrOut for an invalid out, before anything is sent. If a successful
-// response is not JSON or does not fit into out, it returns a *DecodeError.
+// response is not JSON or does not fit into out, DoJSON returns a *DecodeError.
 func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, options ...RequestOption) error {
 	if out != nil {
 		if v := reflect.ValueOf(out); v.Kind() != reflect.Pointer || v.IsNil() {
@@ -202,7 +202,7 @@ func (c *Client) send(ctx context.Context, call *call) (*Response, error) {
 const maxRedirects = 10
 
 // followRedirect follows redirects that keep the scheme, the host and the method. Another host must not get the
-// credentials. If a redirect turns a POST into a GET, its response does not belong to the request.
+// credentials. If a redirect turned a POST into a GET, the response to the GET would not be the response to the POST.
 func followRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host || next.Method != first.Method ||

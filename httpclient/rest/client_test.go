@@ -45,8 +45,8 @@ type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Discord was not ready, so the client pauses before it sends the request again. During the pause the transport has no
-// request. Even so, Shutdown must wait for the client's call.
+// Discord was not ready, so the client pauses before it sends the request again. During the pause, no request is in the
+// transport. Even so, Shutdown must wait for the client's call.
 func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`),
@@ -270,7 +270,8 @@ func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
 		client := newClient(t, below)
 		require.NoError(t, client.DoJSON(t.Context(), "POST", c.path, map[string]int{}, nil, c.options...))
 		assert.Equal(t, c.want, below.only(t).Header["Authorization"])
-		// The bucket belongs to the credential that was sent. If none was sent, it belongs to the token in the path.
+		// The bucket belongs to the credential that was sent. If no credential was sent, the bucket belongs to the token in
+		// the path.
 		for b := range client.Transport().Manager().Buckets() {
 			assert.Equal(t, c.want == nil, b.Authentication == "-")
 		}

@@ -30,9 +30,9 @@ type File struct {
 // which Multipart encodes as JSON at once. If the payload is nil, there is no such part. The files are in the parts
 // "files[0]", "files[1]" and so on.
 //
-// If the Content of a file is an io.Seeker and knows its size, each attempt reads the Content from the position at
-// which it was when Multipart was called. Do not use the Content for anything else while the body is in use. The
-// Content is never closed. If it is also an io.ReaderAt, several requests may read it at the same time.
+// If the Content of a file is an io.Seeker and knows its size, each attempt reads the Content from the position that
+// the Content had when Multipart was called. Do not use the Content for anything else while the body is in use. The
+// Content is never closed. If the Content is also an io.ReaderAt, several requests may read it at the same time.
 //
 // Any other Content is a stream. Only one Do can send a stream. A second Do with the same body fails with ErrBody. If
 // the stream is an io.Closer, it is closed when it has been sent, or earlier if the context ends or the client is
@@ -198,14 +198,14 @@ func sectionOf(content io.Reader) *io.SectionReader {
 }
 
 // endsAt reports whether content ends at offset. This distinguishes an empty file from a device: for both, Seek reports
-// no size, but a device does not end there.
+// no size, but only the file ends at the offset.
 func endsAt(content io.ReaderAt, offset int64) bool {
 	n, err := content.ReadAt(make([]byte, 1), offset)
 	return n == 0 && err == io.EOF
 }
 
-// seekerAt makes an io.ReaderAt from an io.ReadSeeker. Each read first seeks its position, because an attempt that is
-// over may still be reading when the next attempt begins.
+// seekerAt makes an io.ReaderAt from an io.ReadSeeker. Each read seeks its position first, because a read of an earlier
+// attempt may have moved the position since the previous read.
 type seekerAt struct {
 	mu     sync.Mutex
 	seeker io.ReadSeeker

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxAsked bounds how often a request is sent in total while Discord is not ready. If each wait is usualUnready, this
-	// takes about two and a half minutes.
+	// maxAsked bounds how often a request is sent in total while Discord is not ready. If each wait is usualUnready, the
+	// waits take about two and a half minutes.
 	maxAsked = 30
 	// usualUnready is the wait if the response names no wait or a wait of 0 (observed by client authors).
 	usualUnready = 5 * time.Second

@@ -88,8 +88,8 @@ func WithBaseURL(base string) Option {
 }
 
 // WithUserAgent sets the User-Agent header: "DiscordBot (url, version) suffix". Discord requires this form, and may
-// refuse other requests before they reach the API. If url or version is empty, that of this project is used instead.
-// The suffix may be empty. If the header cannot contain the text, every Do returns ErrUserAgent.
+// refuse other requests before they reach the API. If url or version is empty, the URL or the version of this project
+// is used instead. The suffix may be empty. If the header cannot contain the text, every Do returns ErrUserAgent.
 func WithUserAgent(url, version, suffix string) Option {
 	return func(s *settings) {
 		s.agentURL, s.agentVersion, s.agentSuffix = url, version, suffix

@@ -49,8 +49,8 @@ func Reason(text string) RequestOption {
 }
 
 // Header sets a header of the request, such as an Authorization other than the client's. The empty value removes the
-// header. If a name is set several times, the last value counts. If the name or value cannot be sent, Do returns
-// ErrHeader.
+// header. If several options set the same header, the last value counts. If the name or the value cannot be sent, Do
+// returns ErrHeader.
 //
 // The value of the header Host is a name or an address, with or without a port. It selects one of several servers
 // behind the base URL. It changes neither the address to which the request is sent nor the limits that apply.
@@ -214,8 +214,8 @@ func (c *call) conceal(err error) error {
 	return fmt.Errorf("%s: %w", c.name(), err)
 }
 
-// isHost reports whether a text can be the value of the header Host. The empty text can, because it means the default
-// host.
+// isHost reports whether a text can be the value of the header Host. It returns true for the empty text, which means
+// the default host.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")

@@ -90,7 +90,8 @@ type picky struct{}
 
 func (picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("not %s", b) }
 
-// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain that error's text.
+// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain the text of that
+// error.
 func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
 	t.Parallel()
 	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1",

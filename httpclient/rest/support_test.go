@@ -115,7 +115,7 @@ func (w *wire) only(t *testing.T) arrived {
 	return w.sent()[0]
 }
 
-// replies returns a wire that gives these responses.
+// replies returns a wire that gives the given responses.
 func replies(responses ...func() *http.Response) *wire { return &wire{responses: responses} }
 
 // reply returns a function that makes responses. Header lines have the form "Name: value".
@@ -144,11 +144,11 @@ func refused(seconds string) func() *http.Response {
 		"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
 }
 
-// over returns an option that makes a client send through this base transport.
+// over returns an option that makes a client send through the given base transport.
 func over(below http.RoundTripper) rest.Option { return rest.WithTransport(httpclient.WithBase(below)) }
 
-// newClient returns a client that sends through this base transport. The client is closed when the test ends. If a
-// request still waits or is in flight then, the test fails.
+// newClient returns a client that sends through the given base transport. The client is closed when the test ends. If a
+// request still waits or is in flight at that time, the test fails.
 func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *rest.Client {
 	t.Helper()
 	client := rest.New(clientToken, append([]rest.Option{over(below)}, options...)...)

@@ -14,8 +14,8 @@ import (
 const create = "POST /channels/{id}/messages"
 
 // A worker process is killed while it works on 1,000 jobs, and another process takes over. River waits for an hour
-// before it gives the jobs of a dead process to another one, and for some seconds before it replaces a dead leader. The
-// test tells the database that these times have passed.
+// before it gives the jobs of a dead process to another process, and for some seconds before it replaces a dead leader.
+// The test makes the database believe that these times have passed.
 func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
-// Plugin is a River plugin: a middleware around each job, and a hook that records that the job's arguments could be
+// Plugin is a River plugin: a middleware around each job, and a hook that records whether the job's arguments could be
 // decoded. Make a Plugin with New. Put it into river.Config.Plugins, so that River uses it both as middleware and as
 // hook.
 type Plugin struct {

@@ -134,7 +134,7 @@ func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 	return n
 }
 
-// waitFor waits until a query selects want. The test fails if this takes as long as longest.
+// waitFor waits until a query selects want. The test fails if the wait reaches longest.
 func waitFor(t *testing.T, pool *pgxpool.Pool, want int, query string, longest time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); ; time.Sleep(50 * time.Millisecond) {

@@ -67,18 +67,19 @@ type File struct {
 	err      error // returned by Close
 }
 
-// Open restores the state from the file if the file exists. It writes the state at once. After that, the File writes
+// If the file exists, Open restores the state from it. Then Open writes the file at once. After that, the File writes
 // the state every ten seconds (see WithInterval) and at Close. Call Open before the first request. Each write
 // atomically replaces the file, so a process that is killed leaves a complete file.
 //
 // If the file is damaged, or was written by another version or with another key, Open renames the file to path +
-// ".corrupt", and replaces an older file of that name. The program then begins without a state, see SetAside.
+// ".corrupt". The renamed file replaces an older file of that name. The program then begins without a state, see
+// SetAside.
 //
 // The errors are ErrLocked if another process or File uses the file, and errors.ErrUnsupported on systems without file
 // locks (Windows). Other errors are those of the file system, an error if the file is not a regular file, and those of
 // RestoreState and WriteState. The lock is on the file path + ".lock", and ends when the process ends. After an error,
-// close the keeper and send nothing with it, because the file may still contain the state from the end of the previous
-// process. If you send requests, the next process will continue from that state as if nothing had been sent.
+// close the keeper and send nothing with it. The file may still contain the state from the end of the previous process,
+// and the next process would then continue from that state as if nothing had been sent since.
 func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	f := &File{
 		path: path, keeper: keeper, interval: DefaultInterval, log: sparselog.New(nil), start: time.Now(),

@@ -87,8 +87,8 @@ func TestNextProcessGoesOnWhereTheOneBeforeWasClosed(t *testing.T) {
 	}
 }
 
-// A process can be killed soon after Open. Therefore, after Open, the file must no longer look as if the process before
-// it had ended cleanly just now.
+// A process can be killed soon after Open. Therefore the file must no longer look, after Open, as if a process had just
+// ended cleanly.
 func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,8 +196,8 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	}
 }
 
-// The temporary files of a killed process are removed. Files with similar names in the same directory that belong to
-// other programs must stay, because such a program may be writing its file now.
+// The temporary files of a killed process are removed. But files of other programs in the same directory must stay,
+// even if their names are similar, because such a program may be writing its file at this moment.
 func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()

@@ -37,8 +37,8 @@ func (u unlocker) Close() error {
 	return errors.Join(os.NewSyscallError("flock", syscall.Flock(int(u.Fd()), syscall.LOCK_UN)), u.File.Close())
 }
 
-// save replaces the file atomically. The names of temporary files contain newSuffix and a number. By these names, tidy
-// finds the temporary files of this state file, and no others.
+// save replaces the file atomically. The names of temporary files contain newSuffix and a number. By these names, the
+// function tidy finds the temporary files of this state file, and no other files.
 func save(path string, data []byte) error {
 	file, err := renameio.NewPendingFile(path+newSuffix,
 		renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))

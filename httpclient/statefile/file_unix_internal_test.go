@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When a process is started, it has all files of its parent open until it runs its own program. The lock must end when
-// the parent closes the file, even if such a process still has the file open.
+// When a process is started, it has all files of its parent open until it runs its own program. When the parent closes
+// the state file, the lock must end even if a process that is being started still has the file open.
 func TestLockEndsWithItsFileAlsoWhileAProcessIsBeingStarted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits.lock")

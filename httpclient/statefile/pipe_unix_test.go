@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/statefile"
 )
 
-// Open must reject a pipe without opening it, because opening it would block until another process opens it for
-// writing.
+// Open must reject a pipe without opening it, because the call that opens it would block until another process opens
+// the pipe for writing.
 func TestAPipeIsNoStateFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")

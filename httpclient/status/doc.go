@@ -9,7 +9,8 @@
 //	mux := http.NewServeMux() // on an address that only operators reach
 //	mux.Handle("/ratelight", status.Handler(transport.Manager()))
 //
-// The page fetches its numbers each second while it is visible. Scripts get them from the same path with ?format=json:
+// The page fetches its numbers each second while it is visible. Scripts get the numbers from the same path with
+// ?format=json:
 //
 //	curl -s 'http://127.0.0.1:9090/ratelight?format=json' |
 //	  jq '.status.buckets[] | {routes, major, waits_for, wait_seconds}'
@@ -23,5 +24,5 @@
 // of channels, guilds and webhooks. Everybody who can reach the page can read it, so serve it where only operators have
 // access.
 //
-// While nobody views the page, no samples are taken, so the curves have gaps.
+// While nobody views the page, it takes no samples, so that its curves have gaps.
 package status

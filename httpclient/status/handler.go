@@ -22,7 +22,7 @@ type Lifter interface {
 	// RestingCredentials returns the credentials that rest: they are not used for some time, because Discord has
 	// refused them.
 	RestingCredentials() []httpclient.RestingCredential
-	// LiftCredential ends the rests of all credentials with this hash, and returns the number of these credentials.
+	// LiftCredential ends the rests of all credentials with the given hash, and returns the number of these credentials.
 	LiftCredential(hash string) int
 	// LiftHolds ends all rests of credentials and all holds after 429s.
 	LiftHolds()
@@ -43,16 +43,16 @@ func WithLift(lifter Lifter) Option {
 }
 
 // Handler returns a handler that answers GET and HEAD with the page of a manager, or, if the query is ?format=json,
-// with the numbers on the page. Other methods get a 405, except POST if WithLift is given. The handler ignores the path
-// of a request. Handler panics if the manager is nil. Transport.Manager returns nil if the limiter of
+// with the numbers on the page. Other methods get a 405, except that POST is accepted if WithLift is given. The handler
+// ignores the path of a request. Handler panics if the manager is nil. Transport.Manager returns nil if the limiter of
 // httpclient.WithLimiter is not a manager.
 //
-// The response to ?format=json is an object. The field status is a buckets.Status with at most 100 buckets, global
-// limits, declared limits and edges each. The field age_seconds is the age of that status, which is less than a second.
-// The field history has lists of the same length, with one entry for each sample of the last five minutes, oldest
-// first: time (in milliseconds since 1970), waiting, in_flight, granted and, inside refused, one list of 429s for each
-// class. The entries of granted and refused are totals since the manager was made. With WithLift, the field credentials
-// lists at most 100 values of type httpclient.RestingCredential.
+// The response to ?format=json is an object. The field status is a buckets.Status with at most 100 buckets, 100 global
+// limits, 100 declared limits and 100 edges. The field age_seconds is the age of that status, which is less than a
+// second. The field history has lists of the same length, with one entry for each sample of the last five minutes,
+// oldest first: time (in milliseconds since 1970), waiting, in_flight, granted and, inside refused, one list of 429s
+// for each class. The entries of granted and refused are totals since the manager was made. With WithLift, the field
+// credentials lists at most 100 values of type httpclient.RestingCredential.
 //
 // The handler is safe for concurrent use. All viewers share the samples. To take a sample needs about a millisecond,
 // however many buckets there are.
@@ -151,8 +151,8 @@ func contentPolicy(page []byte) string {
 		hashOf(page, "script"), hashOf(page, "style"))
 }
 
-// hashOf returns the hash of an element's content, in the syntax of the policy. The page has only one element of that
-// name.
+// hashOf returns the hash of an element's content, in the syntax of the policy. The page has only one element of the
+// given name.
 func hashOf(page []byte, element string) string {
 	_, content, _ := bytes.Cut(page, []byte("<"+element+">"))
 	content, _, _ = bytes.Cut(content, []byte("</"+element+">"))

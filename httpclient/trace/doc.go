@@ -1,5 +1,5 @@
-// Package trace records the requests that a program makes and their times, so that they can be replayed. The command
-// `go run ./bench tune -trace` compares max rate limits for this traffic.
+// Package trace records which requests a program makes and when, so that the requests can be replayed. The command `go
+// run ./bench tune -trace` replays them to compare max rate limits.
 //
 //	file, err := os.Create("trace.csv")
 //	...

@@ -19,7 +19,8 @@ const (
 )
 
 // appendRequest appends the method of the request and a path that has the same route, but other parameters. A number
-// replaces the major parameter, which is always the first parameter. Another number replaces a token.
+// replaces the major parameter, which is always the first parameter, and another number replaces the token if there is
+// one.
 func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	method, template, _ := strings.Cut(e.event.Route, " ")
 	template, variant, _ := strings.Cut(template, " (")

@@ -15,7 +15,7 @@ import (
 
 const (
 	// buffered bounds the number of recorded requests that are not written yet. Even the fastest client needs about a
-	// second to send that many.
+	// second to send so many requests.
 	buffered = 8192
 	// flushAfter bounds how long a line may stay in memory.
 	flushAfter = time.Second
@@ -64,8 +64,9 @@ func (r *Recorder) Hooks() httpclient.Hooks { return httpclient.Hooks{Done: r.re
 // any time.
 func (r *Recorder) LeftOut() uint64 { return r.leftOut.Load() }
 
-// Close writes all recorded requests and returns the first error of the writer. Close waits for the writer's Write, but
-// does not close the writer. Requests that end after Close are not recorded. A second Close returns ErrClosed.
+// Close writes all recorded requests and returns the first error of the writer. Close waits until the writer's Write
+// has returned, but does not close the writer. Requests that end after Close are not recorded. A second Close returns
+// ErrClosed.
 func (r *Recorder) Close() error {
 	err := ErrClosed
 	r.closing.Do(func() {

@@ -61,7 +61,8 @@ func (p *Program) Parse(arguments []string) (Command, error) {
 	return command, nil
 }
 
-// asKongWants rewrites flags with one dash, as the go tool has them, to two dashes, and the command help to --help.
+// asKongWants rewrites flags with one dash, which the go tool uses, to flags with two dashes, and the command help to
+// --help.
 func asKongWants(arguments []string) []string {
 	arguments = slices.Clone(arguments)
 	if len(arguments) > 0 && arguments[0] == "help" {

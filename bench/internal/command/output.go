@@ -39,7 +39,8 @@ func (o *Output) Begin(p *Program, what string) {
 }
 
 // Show writes the page, if there is to be one, and then the report as text or JSON. The page comes first, because
-// Ctrl-C may also end the program into which the report is piped. The error says which exit status to use.
+// Ctrl-C may also end the program into which the report is piped, and then the report cannot be written. The error says
+// which exit status to use.
 func (o *Output) Show(p *Program, r *report.Report, page Page) error {
 	var unwritten error
 	if page.Report != "" {

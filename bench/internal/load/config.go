@@ -51,7 +51,7 @@ type Bucket struct {
 	Kind   string        `group:"Simulated Discord" enum:"fixed,sliding,leaky" default:"fixed" help:"${about_kind}"`
 }
 
-// Quota returns a limit of the kind.
+// Quota returns a limit of the kind b.Kind.
 func (b *Bucket) Quota(limit int, window time.Duration) discordsim.Quota {
 	switch b.Kind {
 	case "sliding":

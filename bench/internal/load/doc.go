@@ -15,6 +15,6 @@
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and the simulator are ([WatchStalls]). If the run missed a target, the verdict
-// names a stall.
+// Every run measures how late timers and the simulator are ([WatchStalls]). If a run missed a target and the machine
+// stalled, the verdict says so.
 package load

@@ -17,15 +17,16 @@ const (
 	jittersInIdeal = 40
 )
 
-// Ideal is how long the ideal client takes for a load; zero if it is not stated.
+// Ideal has the time that the ideal client takes for a load, or zero and the reason why no ideal is stated.
 type Ideal struct {
 	Time time.Duration
 	// Missing says why no ideal is stated.
 	Missing string
 }
 
-// Ideal returns the ideal for the scenario's work. Requests are offered when they are due, every round trip is the
-// smallest, and the route is unknown. Foreign requests in seen are part of the work, because they took places.
+// Ideal returns the ideal for the scenario's work. It assumes that requests are offered when they are due, that every
+// round trip is the smallest, and that the client does not know the route. Foreign requests in seen are part of the
+// work, because they took places.
 func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
 	case s.ideal == nil:
@@ -54,8 +55,8 @@ func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 
 // slower adds the given number of round trips to the planned time.
 //
-// A fixed window that no header shows costs the ideal client two round trips for each further window instead of one. A
-// 429 shows when the window closes, but not how many requests the next window accepts, so the ideal client sends one
+// If no header shows a fixed window, each further window costs the ideal client two round trips instead of one. A 429
+// shows when the window closes, but not how many requests the next window accepts, so the ideal client sends one
 // request first. A client that sends one request at a time needs a round trip for each request of the last window.
 func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 	return func(s *Scenario, seen discordsim.Report) (Ideal, error) {
@@ -67,8 +68,8 @@ func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 
 // blocked returns the ideal when the server accepts nothing during a block. Requests of an undisturbed client that the
 // server would have processed before the block count as done. The rest is work that starts when the block ends, with
-// all windows empty, because the block is longer than the windows. The client knows the end from a response during the
-// block, and sends when it is sure: half a round trip later.
+// all windows empty, because the block is longer than the windows. A response during the block tells the client when
+// the block ends. The client sends half a round trip after that time, when it is sure that the block has ended.
 func (s *Scenario) blocked(discordsim.Report) (Ideal, error) {
 	conditions, block := s.conditions(), s.server.Blocks[0]
 	oneWay := conditions.RoundTrip / 2

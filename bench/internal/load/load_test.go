@@ -60,7 +60,7 @@ func TestScenariosReachTheirTargets(t *testing.T) {
 	}
 }
 
-// sixWindows is 60 requests to two channels: six windows.
+// sixWindows returns a scenario with 60 requests to two channels, which fill six windows in each channel.
 func sixWindows(changes ...func(*Config)) Scenario {
 	config := Config{
 		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50, Buckets: 2, Bucket: Bucket{Limit: 5, Window: time.Second},
@@ -76,8 +76,8 @@ func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	t.Parallel()
 	result := virtual(t, sixWindows(), Settings{Seed: 1}, 0)
 	assert.Equal(t, 60, result.Answered)
-	// Six windows of 1 s take five cycles, each with a smallest round trip. The second channel begins when the first
-	// channel has discovered the route.
+	// Six windows of 1 s take five cycles. A cycle is a window and the smallest round trip. The second channel begins when
+	// the first channel has discovered the route.
 	assert.Equal(t, Ideal{Time: 10*ms + 5*1010*ms + 10*ms}, result.Ideal)
 	assert.Greater(t, result.Efficiency(), 0.97)
 	assert.Zero(t, result.seen.Refused.Total())

@@ -22,8 +22,8 @@ const (
 	burstShare, burstSize = 0.2, 100
 	// cancelledShare is the part of the requests of a disturbed load that are cancelled within cancelledWithin.
 	cancelledShare, cancelledWithin = 0.05, 3 * time.Second
-	// heapTolerated is how many bytes the heap may grow in the second half of a long load: by the measurements of its
-	// requests, and by what the garbage collector has not freed yet.
+	// heapTolerated is how many bytes the heap may grow in the second half of a long load. The heap grows by the
+	// measurements of the requests, and by what the garbage collector has not freed yet.
 	heapTolerated = 8 << 20
 )
 
@@ -77,7 +77,7 @@ func (c *Config) cancelsAfter(n int) time.Duration {
 // Leaks says what a long load left behind. Heaps are in bytes, after a garbage collection.
 type Leaks struct {
 	HeapHalfway, HeapEnd uint64
-	// Goroutines is how many more there are than before the load.
+	// Goroutines is how many more goroutines there are than before the load.
 	Goroutines int
 	// Waiting and InFlight count the requests that the client still has after all requests have ended. Buckets counts the
 	// buckets that the client still knows.
@@ -99,8 +99,8 @@ func (l *Leaks) measure(client *inProcess) {
 	l.HeapEnd, l.Waiting, l.InFlight, l.Buckets = heap(), stats.Waiting, stats.InFlight, stats.Buckets
 }
 
-// goroutinesAbove waits for goroutines that are about to end. It returns how many more goroutines there are than
-// before.
+// goroutinesAbove waits for goroutines that are about to end. It returns by how much the number of goroutines then
+// exceeds before.
 func goroutinesAbove(before int) int {
 	for n := 0; runtime.NumGoroutine() > before && n < 20; n++ {
 		_ = Pause(context.Background(), 100*time.Millisecond) // never ends early

@@ -32,8 +32,8 @@ var mix = [...]string{
 }
 
 // mixed makes the scenario send the requests of mix, with the limits of the preset. Each round goes to the next channel
-// or guild. After every life requests, the load changes to other channels and guilds, so that a long load shows whether
-// the client forgets the old ones. If life is 0, the load never changes.
+// or guild. Each time the load has sent a number of requests (life), it changes to other channels and guilds, so that a
+// long load shows whether the client forgets the old ones. If life is 0, the load never changes.
 func (s *Scenario) mixed(requests, channels, life int) {
 	s.server.Rules = Preset()
 	s.offers, s.work = make([]offer, requests), nil

@@ -27,7 +27,7 @@ type Result struct {
 	Errors                           map[string]int
 	// Took is the time from the start until the last outcome. Requests that were given up have no outcome.
 	Took time.Duration
-	// Queued has quantiles of the time from the handover until the accepted attempt was sent.
+	// Queued has quantiles of the time from the handover of a request to the client until the accepted attempt was sent.
 	Queued      Queued
 	Ideal       Ideal
 	Stalled     time.Duration // the longest delay of a timer or of the simulator
@@ -51,7 +51,8 @@ func (r *Result) Failed() (n int) {
 // GivenUp returns the number of requests that were given up when the load was interrupted.
 func (r *Result) GivenUp() int { return r.Requests - r.Answered - r.RefusedEarly - r.Failed() }
 
-// Efficiency returns the ideal time divided by the time taken, or 0 if none is stated or a request was not answered.
+// Efficiency returns the ideal time divided by the time taken, or 0 if no ideal is stated or a request was not
+// answered.
 func (r *Result) Efficiency() float64 {
 	if r.Took == 0 || r.Answered < r.Requests {
 		return 0
@@ -107,7 +108,7 @@ func (r *Result) verdict() report.Verdict {
 	return report.Judge(line, reasons...)
 }
 
-// missed lists the targets that were missed, and by how much. No request may fail, unless faults disturb a load. In a
+// missed lists the targets that were missed, and by how much. No request may fail, unless faults disturb the load. In a
 // load from flags, the client may refuse requests at once, and there is no target for avoidable 429s. A long load must
 // leave nothing behind.
 func (r *Result) missed() (missed []string) {

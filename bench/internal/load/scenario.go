@@ -35,7 +35,8 @@ type offer struct {
 	process      int // the process that makes the request, if several processes share limits
 }
 
-// Targets are the targets of a scenario, besides two that all have: every request is answered, and no 429 is avoidable.
+// Targets are the targets of a scenario, besides the two targets of every scenario: every request is answered, and no
+// 429 is avoidable.
 type Targets struct {
 	// Efficiency is the minimum efficiency; 0: no target.
 	Efficiency float64
@@ -83,7 +84,7 @@ func (s *Scenario) toChannels(n int) {
 	s.work = slices.Repeat(s.work, n)
 }
 
-// messages returns count requests to the channels in turn.
+// messages returns the given number (count) of requests, which go to the channels in turn.
 func messages(count, channels int) []offer {
 	offers := make([]offer, count)
 	for i := range offers {

@@ -67,7 +67,7 @@ func undisturbed() []Scenario {
 		burst("ordered", "one channel, 5 per second in fixed windows, one request at a time so that none is overtaken",
 			small, 75).but(func(s *Scenario) {
 			s.IdealBy = "as in fixed-small; the ideal client sends the requests of the last window one after the other"
-			s.ideal = slower((75 - 1) % small.Limit) // earlier windows leave enough time for that
+			s.ideal = slower((75 - 1) % small.Limit) // earlier windows need no additional time
 			s.Targets.InOrder = true
 		}),
 	}
@@ -118,7 +118,7 @@ func disturbed() []Scenario {
 			but(faulty(noHeaders, garbage,
 				discordsim.Fault{Every: 9, State: func(s state) state { s.Remaining = s.Limit; return s }},
 				discordsim.Fault{Every: 11, State: func(s state) state { s.ResetAfter = 100 * time.Millisecond; return s }})),
-		// Discord gave such answers to channel messages in February 2026, and more of them.
+		// In February 2026, Discord gave such answers to channel messages, and more often than this scenario.
 		burst("phantom-limit", "as fixed-small; every 25th answer says 999 of 1000 remain; the limit is 5", small, 60).
 			but(faulty(discordsim.Fault{Every: 25, State: func(s state) state { s.Limit, s.Remaining = 1000, 999; return s }})).
 			but(func(s *Scenario) {

@@ -1,8 +1,8 @@
 // Package report shows what the benchmark measured: as text in a terminal, as JSON for programs, and as a page for
 // browsers. All three are made from one [Report], so the package that measured describes the result once.
 //
-// A run of several scenarios is a report with a part for each scenario. Facts of parts that have a Column make up the
-// overview, with a row for each part. [Together] returns the verdict on all parts.
+// A run of several scenarios is a report with a part for each scenario. The overview has a row for each part, with the
+// part's facts that have a Column. [Together] returns the verdict on all parts.
 //
 // A report contains no credentials, and the code that shows it adds none.
 package report
@@ -39,10 +39,11 @@ const (
 	Interrupted Status = "interrupted"
 )
 
-// Verdict is the outcome of a run in a line, with the reasons for it.
+// Verdict is the outcome of a run in a line, with the reasons for the outcome.
 type Verdict struct {
 	Status Status
-	// Line is a sentence that begins with a small letter and has no full stop. Without a line, the reasons replace it.
+	// Line is a sentence that begins with a small letter and has no full stop. If Line is empty, the reasons are shown
+	// instead.
 	Line    string
 	Reasons []string
 }

@@ -60,7 +60,7 @@ func (t *Timeline) Observe(config *discordsim.Config) {
 	}
 }
 
-// use records the window of a limit, and the requests that count against a limit other than a bucket.
+// use records the window of a limit. If the limit is not a bucket, use also records the requests that count against it.
 func (t *Timeline) use(u discordsim.LimitUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,7 +129,7 @@ const (
 	laneHeight = 40.0
 )
 
-// Caption returns the title, and what a mark is.
+// Caption returns the title, and an explanation of the marks.
 func (t *Timeline) Caption() (title, summary string) {
 	return "Requests", fmt.Sprintf("Each mark is one request or more, at the time at which the server counted it. "+
 		"Shaded areas are the server's windows. "+

@@ -28,7 +28,8 @@ type event struct {
 	call  func()
 }
 
-// next advances to the next event and calls it. If no event is left, or only a tick, it does nothing and returns false.
+// next advances to the next event and calls it. If no event is left, or if only a tick is left, next does nothing and
+// returns false.
 func (c *clock) next() bool {
 	last := len(c.due) - 1
 	if last < 0 || last == 0 && c.ticks != nil && c.due[0] == &c.ticks.event {

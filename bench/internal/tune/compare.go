@@ -41,8 +41,8 @@ type Report struct {
 type Result struct {
 	MaxRateLimit      time.Duration
 	Requests, Refused int
-	// InVain counts the requests among Refused that could have left in time: by their predictions, or in a replay that
-	// refuses nothing. Late counts the requests that left too late.
+	// InVain counts the requests among Refused that could have left in time, according to their predictions or to a replay
+	// that refuses nothing. Late counts the requests that left too late.
 	InVain, Late int
 	// Queued has quantiles of how long requests that were not refused were held back, without round trips.
 	load.Queued
@@ -58,8 +58,8 @@ type Result struct {
 // tally counts the requests for which one limit opened last.
 type tally struct {
 	requests, refused int
-	// waited is the sum of the waits of these requests, and longest is the longest of these waits. Refused requests count
-	// with their predicted wait.
+	// waited is the sum of the waits of all these requests, and longest is their longest wait. Refused requests count with
+	// their predicted wait.
 	waited, longest time.Duration
 }
 
@@ -98,9 +98,9 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 }
 
 // search returns the smallest multiple of a step with which nothing is refused in vain. It begins with the longest
-// predicted wait that a replay with Useful has accepted, because a smaller value would refuse that request. It goes up
-// to the longest predicted wait that was refused in vain, and then down, because refusals also change the waits of
-// other requests.
+// predicted wait that a replay with Useful has accepted, because a smaller value would refuse the request with this
+// wait. It goes up to the longest predicted wait that was refused in vain, and then down, because refusals also change
+// the waits of other requests.
 func (r *Report) search(ctx context.Context) (time.Duration, error) {
 	step := stepOf(r.Useful)
 	value, down := roundUp(r.Results[0].predicted, step), false

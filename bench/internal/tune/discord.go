@@ -72,8 +72,9 @@ func (d *Discord) limits(l *Load) (limits []limit, bucketOf []int, hashes []stri
 	return append(limits, global), bucketOf, hashes
 }
 
-// server counts requests as the simulated Discord does, but does not judge 429s. It returns numbers instead of headers,
-// because millions of headers would take most of the time. Limits that no header shows are left out.
+// server counts requests as the simulated Discord does, but does not decide which 429s were avoidable. It returns
+// numbers instead of headers, because millions of headers would take most of the time. Limits that no header shows are
+// left out.
 type server struct {
 	load     *Load
 	counters []discordsim.Counter // of each limit; nil: unlimited

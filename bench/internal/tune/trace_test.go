@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// times lists when the requests are made, and for what.
+// times lists the time and the route of each request.
 func times(l *Load) (list []string) {
 	for _, a := range l.arrivals {
 		list = append(list, a.at.String()+" "+l.queues[a.queue].route.String())

@@ -1,6 +1,6 @@
 // Command example sends 60 messages to two channels of a fake Discord, by tasks in Redis. Each channel accepts five
-// messages in five seconds. You can stop the command at any time. When it is started again, it adds 60 more tasks and
-// also works on those that remain.
+// messages in five seconds. You can stop the command at any time. When the command is started again, it adds 60 tasks,
+// and works on these and on the tasks that remain from the earlier run.
 //
 //	REDIS=127.0.0.1:6379 go run ./example
 package main

@@ -1,6 +1,6 @@
 // Command fake-discord runs the fake Discord of package discordtest, with limits measured at the real Discord. It is
-// for programs in any language that take a base URL. It prints this URL. When it is stopped (Ctrl-C), it prints the
-// requests that it has refused. Until then it keeps all requests in memory.
+// for programs in any language that take a base URL, which the command prints. When the command is stopped (Ctrl-C), it
+// prints the requests that it has refused. Until then it keeps all requests in memory.
 //
 //	go run ./httpclient/discordtest/fake-discord
 package main

@@ -12,8 +12,8 @@ import (
 // ErrShuttingDown is the error for requests during a shutdown.
 var ErrShuttingDown = fmt.Errorf("shutting down, no new requests: %w", buckets.ErrClosed)
 
-// Drain counts the requests inside: those that have called Enter, but not yet Leave. Get one from New. It is safe for
-// concurrent use.
+// Drain counts the requests inside: those that have called Enter, but have not called Leave yet. Get a Drain from New.
+// It is safe for concurrent use.
 type Drain struct {
 	mu     sync.Mutex
 	inside int

@@ -41,7 +41,7 @@ func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
 	}
 }
 
-// A request leaves because Closing cut it off. Wait must report that.
+// A request leaves because it was cut off after Closing. Wait must report that requests were cut off.
 func TestWhoIsInsideIsCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

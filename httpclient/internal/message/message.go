@@ -76,7 +76,7 @@ func Number(raw json.RawMessage) (float64, bool) {
 }
 
 // Path returns the path that net/http sends, see url.URL.RequestURI. If net/http sends a whole URL instead of a path,
-// Path returns that URL.
+// Path returns the whole URL.
 func Path(u *url.URL) string {
 	path := u.Opaque
 	if path == "" {

@@ -1,4 +1,4 @@
-// Package redact removes secrets from errors and texts: tokens and credentials, also those in URLs.
+// Package redact removes secrets from errors and texts: tokens and credentials, including those in URLs.
 package redact
 
 import (
@@ -157,8 +157,8 @@ func (e *redactedError) Error() string        { return e.text }
 func (e *redactedError) Unwrap() []error      { return e.inner }
 func (e *redactedError) Is(target error) bool { return errors.Is(e.original(), target) }
 
-// As sets target to the original if the original's type fits. Otherwise it calls As of the original. For wrapped
-// errors, errors.As calls Unwrap, and so finds those without secrets.
+// As sets target to the original if the original's type fits. Otherwise it calls As of the original. To reach the
+// wrapped errors, errors.As calls Unwrap, which returns the errors without secrets.
 func (e *redactedError) As(target any) bool {
 	original := e.original()
 	if place := reflect.ValueOf(target).Elem(); reflect.TypeOf(original).AssignableTo(place.Type()) {
@@ -213,7 +213,7 @@ func showPath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// tokensIn yields the indexes of segments of a path that are or may be tokens.
+// tokensIn yields the indexes of those segments of a path that are or may be tokens.
 func tokensIn(segments []string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		var before [2]string // the previous two segments that are not empty

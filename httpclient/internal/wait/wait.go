@@ -27,8 +27,8 @@ func Check(ctx context.Context, route routes.CompiledRoute, wait, longest time.D
 	return nil
 }
 
-// For waits for the duration d, or until early is closed. It returns an error if the wait is cut short by one of two
-// contexts: ctx, the context of the request, or life, the context of the transport.
+// For waits for the duration d, or until early is closed. It returns an error if one of two contexts ends the wait:
+// ctx, the context of the request, or life, the context of the transport.
 func For(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
 	select {
 	case <-time.After(d):

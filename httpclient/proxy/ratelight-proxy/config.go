@@ -24,8 +24,8 @@ import (
 )
 
 // config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ followed by the
-// flag's name in capitals, with underscores. Variables of other proxies are also accepted if they have the same
-// meaning. The help texts of the flags are in flagHelp.
+// flag's name in capitals, with underscores. Some variables of other proxies are also accepted, if they have the same
+// meaning as a flag. The help texts of the flags are in flagHelp.
 type config struct {
 	Listen         string        `placeholder:"HOST:PORT"`
 	Admin          string        `placeholder:"HOST:PORT"`
@@ -212,8 +212,8 @@ func writable(flag, name string) error {
 }
 
 // address returns the address to listen on. If the given address is empty, the result is made from the variables of
-// other proxies and the defaults. Shells set variables such as HOST to the machine's name, so a variable counts only if
-// it is localhost or an IP address.
+// other proxies and the defaults. Shells set variables such as HOST to the machine's name, so such a variable counts
+// only if its value is localhost or an IP address.
 func address(flag, given, host, port, portName string, hostNames ...string) (string, error) {
 	if given == "" {
 		for _, name := range hostNames {
@@ -309,8 +309,8 @@ func (c *config) attributes() []any {
 	}
 }
 
-// publicURL returns a URL without user and query, for the log. The path may be the secret of a proxy, so it is replaced
-// by "…" unless it is the number of a database.
+// publicURL returns a URL without user and query, for the log. The path may be the secret of a proxy, so publicURL
+// replaces the path by "…" unless the path is the number of a database.
 func publicURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
@@ -347,7 +347,8 @@ func (p *patience) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limits has the global limit of all bots, and exceptions by a bot's id. The text form is limit,id:limit,id:limit.
+// limits has the global limit that applies to all bots, and the limits of bots that are exceptions, by their ids. The
+// text form is limit,id:limit,id:limit.
 type limits struct {
 	all    int
 	ofBots map[string]int

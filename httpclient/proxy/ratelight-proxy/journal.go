@@ -80,7 +80,7 @@ func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete b
 		j.failed++
 	default:
 		j.refused[reason]++
-		warns = reason != "superseded" // the client has asked for that outcome
+		warns = reason != "superseded" // the client has asked for this
 	}
 	j.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())

@@ -1,5 +1,6 @@
-// Command ratelight-proxy serves the handler of package proxy. Bots in any language that set the base URL of their
-// library to the proxy observe Discord's limits. Without flags, the proxy listens on 127.0.0.1:8080. See ../README.md.
+// Command ratelight-proxy serves the handler of package proxy. A bot in any language observes Discord's limits if the
+// base URL of its library is the URL of the proxy. Without flags, the proxy listens on 127.0.0.1:8080. See
+// ../README.md.
 package main
 
 import (

@@ -61,7 +61,7 @@ func runs(t *testing.T, arguments ...string) (status int, text string) {
 	return status, out.String()
 }
 
-// check runs the command with --check, in this environment and with these arguments.
+// check runs the command with --check, in the given environment and with the given arguments.
 func check(t *testing.T, environment, arguments string) (status int, text string) {
 	t.Helper()
 	for pair := range strings.FieldsSeq(environment) {
@@ -83,7 +83,7 @@ func TestGoodConfigurations(t *testing.T) {
 		{"RATELIGHT_LISTEN=localhost:1", "--listen [::1]:3", "[::1]:3", "127.0.0.1:8081"},
 		{"RATELIGHT_MAX_WAIT= LOG_LEVEL= REQUEST_TIMEOUT= RATELIGHT_SECRET_FILE= PORT=", "",
 			"127.0.0.1:8080", "127.0.0.1:8081"},
-		// No Redis server listens there, but the check does not connect.
+		// No Redis server listens at this address, but the check does not connect.
 		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"},
 	} {
 		t.Run(c.environment+" "+c.arguments, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 }
 
 // By DNS rebinding, a web page's host name can point to this machine. Such a page must not be able to read anything
-// from the proxy, or to send requests to Discord.
+// from the proxy, and must not be able to send requests to Discord.
 func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t)
@@ -608,9 +608,9 @@ func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	assert.Contains(t, log, "msg=stopped served=0 refused=0 failed=0 lost=1")
 }
 
-// The command must not start with a port that is in use, a store that it cannot reach, or the state file of another
-// process, whose state it would overwrite. The command must not open a pipe, because opening a pipe blocks until
-// another process opens the other end, and no signal ends this wait.
+// The command must not start with a port that is in use, a store that it cannot reach, or a state file that another
+// process uses, because it would overwrite the state of that process. The command must not open a pipe, because opening
+// a pipe blocks until another process opens the other end, and no signal ends this wait.
 func TestWhatPreventsTheStartIsAnErrorThatNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

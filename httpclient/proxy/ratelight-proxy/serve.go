@@ -34,7 +34,7 @@ const (
 	// proxy could close a connection that a library is about to use.
 	idleTimeout    = 6 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// adminTimeout bounds the time to read a request to the admin listener, and the time to write its response.
+	// adminTimeout bounds the time to read a request to the admin listener, and the time to write the response.
 	adminTimeout = 30 * time.Second
 	// closeTime is how long clients of waiting requests have to read the 503 of a closed proxy.
 	closeTime = 2 * time.Second
@@ -191,8 +191,8 @@ func (s *service) logged(next http.Handler) http.Handler {
 	})
 }
 
-// health returns a handler that serves the pages and, for probes, /live and /ready. These two need no secret, because
-// they show only whether the process works.
+// health returns a handler that serves the pages and, for probes, /live and /ready. The two probes need no secret,
+// because they show only whether the process works.
 func (s *service) health(pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
@@ -224,7 +224,7 @@ func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has disconnected
 }
 
-// serve serves requests until the context ends. Then it lets waiting requests finish (see drain).
+// serve serves requests until the context ends. Then it lets the requests that have already arrived finish (see drain).
 func (s *service) serve(ctx context.Context) error {
 	listeners := []struct {
 		name, flag, address string
