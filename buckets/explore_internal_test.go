@@ -21,7 +21,7 @@ import (
 //
 // With RATELIGHT_EXPLORE=1 the explorer visits almost three million states. On two processors this takes about a minute
 // and a half. RATELIGHT_EXPLORE_STORY="world: 4 8 0" prints one story in words. The report of a counter-example ends
-// with the value for its story.
+// with the value of this variable that prints the story of the counter-example.
 
 var smallWorlds = []smallWorld{
 	{

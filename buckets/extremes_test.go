@@ -156,7 +156,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// panicking is a store that panics in the call whose name is in the field what.
+// panicking is a store that panics in one of its calls. The field what has the name of that call.
 type panicking struct {
 	shared.Source
 	what string

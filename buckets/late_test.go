@@ -170,8 +170,8 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	})
 }
 
-// One request tries whether the seconds of the global limit open on time again. That request may be a long upload, so
-// the others must wait for its outcome only until the second is certainly open.
+// One request tests whether each one-second window of the global limit opens on time again. That request may be a long
+// upload, so the others must wait for its outcome only until the window is certainly open.
 func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(4))

@@ -117,8 +117,8 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 	})
 }
 
-// Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
-// that hold.
+// Status must show the hold of a sub-limit as SubLimitAfter and not as a hold of the whole bucket, because requests
+// without the fields of the sub-limit do not wait for it.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),

@@ -116,9 +116,9 @@ func WithAttempts(a Attempts) Option {
 	return func(s *settings) { s.attempts = s.attempts.overriddenBy(a) }
 }
 
-// ContextWithAttempts sets, for the requests made with the context, those fields of Attempts that are not zero in the
-// argument. For example, set Timeout for a route with slow responses, or the Mode UnsafeRetries for requests that do no
-// harm if Discord processes them twice.
+// ContextWithAttempts returns a context. For the requests made with it, the fields of a that are not zero replace those
+// of the transport's Attempts. For example, set Timeout for a route with slow responses, or the Mode UnsafeRetries for
+// requests that do no harm if Discord processes them twice.
 func ContextWithAttempts(ctx context.Context, a Attempts) context.Context {
 	t := requestConfigOf(ctx)
 	t.attempts = t.attempts.overriddenBy(a)

@@ -162,7 +162,7 @@ func TestTheRefusalOfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 	})
 }
 
-// A 401 of another server must not stop the token at Discord.
+// A 401 of another server must not keep the transport from using the token at Discord.
 func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(unauthorized),

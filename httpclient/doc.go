@@ -103,11 +103,11 @@
 //	404 with code 10015 to a webhook's request  that webhook
 //
 // A refusal counts only if it comes from Discord. This is the case if the response has the header Via and is not HTML,
-// or if its body is JSON with a code. Responses of other servers make no credential rest. If a request that was sent
-// after the refused one succeeds, its success ends the rest on its route (with its channel, guild or webhook) and the
-// rest everywhere. No rest is permanent, and a new process begins without any rest. An Authorization rests everywhere
-// only after 401s on two routes, because some routes answer every bot with 401. A 407 comes from a proxy and does not
-// count.
+// or if its body is JSON with a code. Responses of other servers make no credential rest. If a request with the same
+// credential that was sent after the refused one succeeds, this ends the credential's rest on the route of the
+// successful request (with its channel, guild or webhook), and also a rest on all routes. No rest is permanent, and a
+// new process begins without any rest. An Authorization rests everywhere only after 401s on two routes, because some
+// routes answer every bot with 401. A 407 comes from a proxy and does not count.
 //
 // All 401s count against the budget of invalid requests ([buckets.WithInvalidBudget]). Each credential that has worked
 // within the last week has its own share of the budget. All other Authorizations together have one share, and all other

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// These are the bits of choice. They say how the server answers, and which request is sent.
+// These are the bits of the fuzz argument named choice. They say how the server answers, and which request is sent.
 const (
 	bodyBreaksOff = 1 << iota
 	bodyNeverEnds

@@ -161,8 +161,9 @@ func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 	}
 }
 
-// Remaining is 0 although own requests leave room, so other clients must use the bucket. The requests of the other
-// clients also expire later. The window must take both the use of the bucket and the later expiry into account.
+// Remaining is 0 although the client's own requests leave room. This shows that other clients use the bucket too. The
+// requests of the other clients also expire later. The window must take both the use of the bucket and the later expiry
+// into account.
 func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
 	for _, b := range []*bucket{log(t), leaky(t)} {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// origin is how far in the past the origin of a clock is when a test begins. The origin of a server's clock is in 1970.
+// origin is the time that the server's clock shows when a test begins. The clock counts from 1970.
 const origin = 20_000 * 24 * time.Hour
 
 // fleet is a window that several senders share. It is stored as bytes: on the server, with times of the server's clock,

@@ -109,8 +109,8 @@ func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 // have been avoided, and only few of them are allowed. A fixed window causes such a 429 in one of 100,000 schedules, if
 // the network is slower than the period, so that no answer shows which window the answer describes. If places become
 // free one at a time, a 429 does not say for which of several late places the client must wait, so the 429 may show too
-// little lateness. Therefore a log causes such a 429 in one of 2,000 schedules (more than three in one of 100,000), and
-// a leaky bucket in one of 18,000.
+// little lateness. Therefore a log causes at least one such 429 in one of 2,000 schedules, and more than three in one
+// of 100,000 schedules. A leaky bucket causes at least one in one of 18,000 schedules.
 func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {

@@ -51,8 +51,8 @@ func (c CompiledRoute) Route() Route { return c.route }
 // IsZero reports whether c is the zero value, which is no route.
 func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
 
-// Method returns the HTTP method in upper case, or "{method}" if this package does not know the method. Send a request
-// of such a route with its original method.
+// Method returns the HTTP method in upper case, or "{method}" if this package does not know the method. If Method
+// returns "{method}", send the request with the method that it had originally.
 func (c CompiledRoute) Method() string { return c.route.Method() }
 
 // Path returns the path after the API version, percent-encoded, such as "/channels/1/messages". It has no host, no

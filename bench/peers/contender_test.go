@@ -62,7 +62,8 @@ func TestEachContenderLimitsInItsOwnWay(t *testing.T) {
 	}
 }
 
-// Another client has used up the channel. Every contender, with or without a limiter, must repeat a refused request.
+// Another client has used up the limit of the Discord channel. Every contender, with or without a limiter, must repeat
+// a refused request.
 func TestRefusedCallsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for _, by := range limiters() {

@@ -146,9 +146,9 @@ func (g *global) compose(era int64) *part {
 // mostHearers bounds how many sessions receive a message with a division to which they need not react.
 const mostHearers = 8
 
-// hearers returns the sessions to which the division is sent by message: all sessions if a hold was extended, sessions
-// that have to give a surplus back, sessions that got a larger part, and some of the sessions that may write the next
-// division.
+// hearers returns the sessions to which the division is sent by message. If a hold was extended, these are all other
+// sessions. Otherwise they are the sessions that have to give a surplus back, those that got a larger part, and some of
+// those that may write the next division.
 func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	for _, session := range slices.Sorted(maps.Keys(d.Users)) {
 		u := d.Users[session]

@@ -200,8 +200,8 @@ func TestManyProcessesCountInvalidResponses(t *testing.T) {
 	})
 }
 
-// half is a cluster in which one node is down. That node has the key of the address, which is in another slot than the
-// keys of the application.
+// half is a cluster in which one node is down. That node has the key that belongs to the address of WithAddress. This
+// key is in another slot than the keys of the application.
 type half struct{ server }
 
 func (h half) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {

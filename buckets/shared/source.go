@@ -12,10 +12,10 @@ import (
 // Source is where a manager gets permits if several processes share limits; see buckets.WithShared. *Store implements
 // Source. Open of buckets/shared/redis returns a Store.
 //
-// In Source and the types below, times are durations since the origin that was passed to Join, by the clock that was
-// passed to Join. The manager holds locks when it calls the methods. The methods are safe for concurrent use. They do
-// not block, except Close of a Session, and they call no function of the manager before they return, except the
-// argument arrivals of Demand. The functions named changed are called by goroutines of the store, with no lock held.
+// In Source and the types below, a time is a duration since origin, measured with clock. Both are arguments of Join.
+// The manager holds locks when it calls the methods. The methods are safe for concurrent use. They do not block, except
+// Close of a Session, and they call no function of the manager before they return, except the argument arrivals of
+// Demand. The functions named changed are called by goroutines of the store, with no lock held.
 type Source interface {
 	// Join starts a session for one manager. It lasts until Close of the session is called. No goroutine of the session
 	// runs after Close has returned.

@@ -18,10 +18,10 @@
 //
 // # How requests reach the fake
 //
-// The client of [Server.Client] sends requests to the fake if their host is discord.com, discordapp.com or one of their
-// subdomains, with https or http. Requests to all other hosts fail, even to Discord's CDN, so that a test never uses
-// the network by accident. Pass [Server.URL] to programs that take a base URL. If such a program keeps connections
-// open, net/http itself repeats some requests whose connection [Cut] or [Lose] breaks.
+// The client that [Server.Client] returns sends a request to the fake if its URL has the scheme https or http and the
+// host discord.com, discordapp.com or one of their subdomains. Requests to all other hosts fail, even to Discord's CDN,
+// so that a test never uses the network by accident. Pass [Server.URL] to programs that take a base URL. If such a
+// program keeps connections open, net/http itself repeats some requests whose connection [Cut] or [Lose] breaks.
 //
 // Programs other than tests pass nil instead of t to [NewServer]. To send the requests of a transport of package
 // httpclient to the fake:

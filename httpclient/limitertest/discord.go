@@ -228,7 +228,7 @@ func refuses(n int, class string, wait time.Duration) discordsim.Fault {
 	return discordsim.Fault{Nth: []int{n}, Refuse: refusal}
 }
 
-// expectGrants expects that exactly want of the requests are granted.
+// expectGrants expects that the number of granted requests is exactly want.
 func (t *trial) expectGrants(all []*call, want int, because string) {
 	got := count(all)
 	t.expect(got == want, "%d of %d were expected to be granted (%s), but %d were", want, len(all), because, got)

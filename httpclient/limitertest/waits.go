@@ -7,8 +7,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// gates lists limits and holds for which requests can wait. After the script, further messages in channel 1, which have
-// a limit of five per second, wait at the gate.
+// gates lists the limits, and the holds, that requests can wait for. After the script, further messages in channel 1,
+// which have a limit of five per second, wait at the gate.
 var gates = []struct {
 	name, script, more string // more: see newCall
 	needs              []Promise

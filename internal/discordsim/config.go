@@ -61,8 +61,9 @@ type Config struct {
 	Enter func(r *http.Request, body []byte) any
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
-	// ObserveLimit is called before Observe, for every request at the global limit, at the request's bucket and at the
-	// limits behind the bucket. It must not call back.
+	// ObserveLimit is called before Observe, up to several times for each request: for the global limit, for the request's
+	// bucket, and for each limit that is checked after the bucket. After a limit has refused a request, no further limit
+	// is checked. It must not call back.
 	ObserveLimit func(LimitUse)
 }
 

@@ -155,8 +155,8 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 // It knows the answers that were delivered by the time heard.
 //
 // It also reports true for a request that no bucket allows. Before the first answer, no bucket allows a second request.
-// If answers have named limits, no bucket allows more requests in a channel than the largest limit. If all answers were
-// errors without limits, no bucket allows a second request in flight in one channel.
+// If some answers have named limits, no bucket allows more requests in flight in one channel than the largest of these
+// limits. If all answers were errors without limits, no bucket allows a second request in flight in one channel.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true

@@ -3,8 +3,8 @@ package discordsim
 import "time"
 
 // leakyBucket frees one place per interval as long as any place is taken. A place becomes free one interval after the
-// place taken before it or, if all other places were free, one interval after it was taken. The lateness of the place
-// is added to the time at which the place becomes free.
+// place taken before it or, if all other places were free, one interval after it was taken. If the place has a
+// lateness, it becomes free that much later.
 type leakyBucket struct {
 	quota  Quota
 	draws  draws

@@ -14,8 +14,8 @@ import (
 )
 
 // A process sends five requests, as many as the limit, in each of 50 buckets that are lent to it. Some time later it
-// ends. Round trips take 300 ms. Then another process sends one request in each bucket at once. No request of the other
-// process may get a 429.
+// ends. Round trips take 300 ms. Then another process sends one request in each bucket at once. No request of this
+// second process may get a 429.
 func TestSuccessorOfAProcessKnowsItsRequests(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -1,9 +1,10 @@
-// Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
-// Discord, in virtual time, once for each max rate limit that it compares.
+// Package tune answers an operator's question: which max rate limit (the longest wait that the manager accepts for a
+// request) should I set? It replays a load against a simulated Discord, in virtual time, once for each max rate limit
+// that it compares.
 //
 // The caller says how long an answer is of use. If the max rate limit is too small, requests are refused that could
-// have left in time. If it is too large, requests wait too long. The recommendation is the smallest max rate limit that
-// refuses no request that could have left in time.
+// have left in time. If it is too large, requests wait too long. The recommendation is the smallest max rate limit with
+// which no request is refused that could have left in time.
 //
 // # How a replay works
 //

@@ -66,7 +66,7 @@ type trace struct {
 	dated bool // the times are in RFC 3339, not in seconds
 }
 
-// read adds the request of a record.
+// read adds the request that a record describes to the trace.
 func (t *trace) read(record []string) error {
 	if len(record) < 3 {
 		return errors.New("too few columns: " + expectedColumns)

@@ -115,8 +115,8 @@ func (c *Client) hash(script *shared.Script) string {
 }
 
 // do sends a command, and returns when the server has answered or the context ends. The inner client does not always
-// return when the context ends, because it may wait for the connection of another call, or until older commands have
-// been answered. The error of do is the error of the context, or ErrClosed.
+// return when the context ends, because it may be waiting for another call to set up a connection, or for the answers
+// to older commands. The error of do is the error of the context, or ErrClosed.
 func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
 	answered := make(chan rueidis.RedisResult, 1)
 	if !c.spawn(func() { answered <- c.inner.Do(ctx, command) }) {
