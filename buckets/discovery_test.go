@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -406,6 +407,8 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 			for range 10 { // only the separate route is used
 				wait(idle / 10)
 				discover(t, m, separate, limited("same", 20, 19, time.Second))
+				bySelf := func(b buckets.LimitSnapshot) bool { return b.Route == separate.Route().String() }
+				require.True(t, slices.ContainsFunc(slices.Collect(m.Buckets()), bySelf), "the limits still differ")
 			}
 			for range 8 { // both name the same limit now
 				wait(2 * time.Second)

@@ -74,12 +74,8 @@ func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
 
 // hints reports whether a hint says where a route without responses belongs.
 func (a *account) hints(route routes.Route) bool {
-	f := a.families[route.Family()]
-	if f == nil || f.place == (groupKey{}) {
-		return false
-	}
-	_, apart := f.apart[route]
-	return !apart
+	f := a.familyOf(route)
+	return f != nil && f.place != groupKey{}
 }
 
 // learn records the place that a response has named for a route of the family.
@@ -108,7 +104,7 @@ func (e *routeEntry) moveFamily(
 	now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{},
 ) {
 	name, a := e.route.Family(), e.account
-	if name == "" || a.server.manager.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
+	if name == "" || r.Class != ratelimits.ClassOK && r.Bucket == "" {
 		return
 	}
 	place, unknown := groupKey{kind: to.kind, hash: to.hash, family: to.family}, from.group.kind.unknown()

@@ -231,12 +231,17 @@ func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
 		for i := range credentials { // each credential learns the hash from another channel
 			as(m, name(i), message(2)).update(limited("messages", 5, 4, time.Second))
 		}
+		m.Throttle(time.Hour)
+		m.LiftHolds()
+		for i := range credentials {
+			sendNow(t, m, message(2), name(i), limited("messages", 5, 3, time.Second))
+		}
 		before := m.Stats().Buckets
-		as(m, name(0), message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second),
+		as(m, name(0), message(1)).update(inBucket(refused(ratelimits.ClassShared, 40*time.Second),
 			"messages", 5, 4, time.Second))
 		assert.Equal(t, 1, m.Stats().Buckets-before, "one bucket is created")
 
-		wait(5 * time.Second)
+		wait(25 * time.Second) // meanwhile the garbage collector runs
 		late, elsewhere := as(m, name(7), message(1)), as(m, name(7), message(3))
 		assert.False(t, late.granted(), "the resource is held")
 		assert.True(t, elsewhere.granted(), "another resource is not held")
@@ -262,11 +267,14 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 			if how == "lifted" {
 				m.LiftHolds()
 			} else {
+				slow := as(m, "Bot one", message(2))
 				require.NoError(t, m.Close())
 				require.NoError(t, m.Start())
+				slow.update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
 				as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
 			}
 			assert.True(t, as(m, "Bot two", message(1)).granted())
+			assert.True(t, as(m, "Bot two", message(2)).granted())
 		})
 	}
 }

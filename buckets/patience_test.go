@@ -257,6 +257,11 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 		for _, c := range waiting {
 			assert.Equal(t, ratelimits.ClassGlobal, tooLong(t, c).Class)
 		}
+		as(m, "Bot four", message(1)).update(roomy) // the same for a 429 of a bucket
+		as(m, "Bot four", message(1)).lease.Refused(refused(ratelimits.ClassUser, time.Hour))
+		last := as(m, "Bot four", message(1))
+		wait(patience)
+		tooLong(t, last)
 	})
 }
 

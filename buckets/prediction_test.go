@@ -176,6 +176,7 @@ func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
 			r := *request(message(channel))
 			err := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
 			assert.NotEmpty(t, err.Declared)
+			assert.Contains(t, err.Key, "declared", "the request does not wait for its bucket")
 			again := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
 			assert.Equal(t, err.Key, again.Key)
 			return err.Key
@@ -517,11 +518,16 @@ func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 // After RestoreState, Predict must know the windows of the restored buckets before the first request.
 func TestReadyTimeOfARestoredBucket(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		discover(t, m, message(1), limited("messages", 5, 0, time.Minute))
+		both := []routes.CompiledRoute{message(1), webhookPost("token")} // the second one counts for its token
+		for _, route := range both {
+			discover(t, m, route, limited(route.Route().String(), 5, 0, time.Minute))
+		}
 		m = successor(t, stateOf(t, m, true))
-		wait, because := predict(t, m, request(message(1)))
-		assert.InDelta(t, time.Minute, wait, float64(time.Second))
-		assert.Equal(t, buckets.WaitsForWindow, because)
+		for _, route := range both {
+			wait, because := predict(t, m, request(route))
+			assert.InDelta(t, time.Minute, wait, float64(time.Second))
+			assert.Equal(t, buckets.WaitsForWindow, because)
+		}
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 func TestOneManagerDiscoversARouteForAll(t *testing.T) {
@@ -194,6 +195,10 @@ func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 				wait(time.Millisecond)
 			}
 			assert.Equal(t, 20, n, "successes of this route name no limit")
+			discover(t, m, list(1), limited("errors", 5, 0, time.Hour))
+			pins := askShared(m, compile(routes.ListPins, "1"))
+			pins.update(limited("errors", 5, 4, time.Hour))
+			assert.Equal(t, apart, askShared(m, compile(routes.ListPins, "1")).granted(), "other routes use the same bucket")
 		})
 	}
 }

@@ -316,6 +316,9 @@ func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 			require.True(t, probe.granted())
 			impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(list(1)))
 			require.False(t, impatient.done())
+			until, cancel := context.WithTimeout(background, 5*time.Second)
+			defer cancel()
+			deadline := call(until, m, *request(list(1)))
 			wait(time.Second)
 			s.outage(true)
 			if moves {
@@ -324,6 +327,7 @@ func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 			wait(10 * time.Second)
 			var tooLong *ratelimits.TooLongError
 			assert.ErrorAs(t, impatient.failed(), &tooLong, "the maximum wait is 5 s, and the request has waited 12 s")
+			assert.ErrorAs(t, deadline.failed(), &tooLong, "the error says that the deadline has passed in an outage")
 			s.outage(false)
 			impatient.cancel()
 			if !moves {

@@ -208,12 +208,15 @@ func TestInvalidRequestsCountInTheNextProcess(t *testing.T) {
 			wait(30 * time.Second)
 			discover(t, m, compile(routes.GetMyUser), plain(403))
 		}
+		answer(t, call(background, m, buckets.Request{Route: message(1), Server: "one.example"}), plain(200))
 		for range 3 { // the number of restarts must not matter
 			m = successor(t, stateOf(t, m, true), budget)
 		}
 		_, err := m.TryAcquire(compile(routes.GetMyUser), bot)
 		var used *ratelimits.BudgetError
 		require.ErrorAs(t, err, &used)
+		other := call(background, m, buckets.Request{Route: compile(routes.GetMyUser), Server: "one.example"})
+		assert.True(t, other.granted(), "each server has a budget of its own")
 		assert.Equal(t, 10, used.Used)
 		assert.InDelta(t, 5.5*60, used.RetryAfter.Seconds(), 20, "each response counts for ten minutes")
 	})
@@ -502,6 +505,8 @@ func TestStateIsLeftFromProcessToProcess(t *testing.T) {
 			m = successor(t, stateOf(t, m, i%3 > 0))
 			assert.Equal(t, before, hashes(m), "the bucket was not used meanwhile")
 		}
+		require.NoError(t, m.Close())
+		m = successor(t, stateOf(t, m, false)) // RestoreState alone makes Close keep the state
 		wait(2 * time.Second)
 		// How the bucket fills up again is not known, so one request goes first.
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))

@@ -60,6 +60,9 @@ func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
 			assert.Equal(t, c.passes, other.granted())
 			wait(10*time.Minute + time.Second)
 			require.True(t, other.granted(), "the hold is over")
+			if _, because := predict(t, m, &c.other); !c.passes {
+				assert.Equal(t, buckets.WaitsForSubLimit, because, "one request of the sub-limit is in flight")
+			}
 		})
 	}
 }
@@ -231,6 +234,28 @@ func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 			c.isHeldLonger(t, m, renamedForASecond)
 		})
 	}
+}
+
+// A success of the sub-limit ends the series of consecutive 429s, so the hold must not become longer.
+func TestRefusalsOfAHiddenLimitWithSuccessesBetweenThemAreNotInARow(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		discover(t, m, change("1").Route, channelOK)
+		c := call(background, m, change("1", "name"))
+		for range 12 {
+			c.update(renamedForASecond)
+			c.again(m)
+			next := call(background, m, change("1", "name"))
+			wait(2 * time.Second)
+			require.False(t, next.done())
+			answer(t, c, channelOK)
+			require.True(t, next.granted())
+			c = next
+		}
+		c.update(renamedForASecond)
+		c.again(m)
+		wait(2 * time.Second)
+		require.True(t, c.granted())
+	})
 }
 
 // After the hold of a sub-limit, the first request of a bucket waits for the global limit. This request must keep its

@@ -150,6 +150,8 @@ func TestUnlimitedRouteIsCheckedAgainByEveryAnswer(t *testing.T) {
 func TestUnknownUnlimitedSendsEverythingAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
+		shared := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited), buckets.WithShared(newStore(t)))
+		require.Equal(t, 20, granted(t, asks(shared, message(1), 20)), "also if processes share limits")
 		all := asks(m, message(1), 20)
 		require.Equal(t, 20, granted(t, all), "the UNKNOWN bucket has no limit")
 		all[0].update(limited("messages", 5, 4, time.Second))
@@ -286,6 +288,11 @@ func TestLostRequestsAreChargedWhereTheyMayCount(t *testing.T) {
 			wait(5 * time.Minute)
 			ask(m, list(1)).lease.Release()
 		}, message(1), 10 * time.Second},
+		"not lost": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), one)
+			wait(5 * time.Minute)
+			discover(t, m, list(1), plain(404))
+		}, message(1), 0},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
