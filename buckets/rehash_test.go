@@ -73,6 +73,7 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 		assert.Equal(t, 5, granted(t, posts))
 		for _, c := range append(lists, posts...) {
 			c.cancel()
+			wait(0)
 			c.lease.Return()
 		}
 		require.Equal(t, 1, m.Stats().Authentications)
