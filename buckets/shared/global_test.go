@@ -2,6 +2,7 @@ package shared_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -421,14 +422,14 @@ func TestPartIsUsedSoonAfterASuspension(t *testing.T) {
 // because the message about the hold was lost. The manager must be told at once.
 func TestHoldLearntWhileTheClockIsMeasured(t *testing.T) {
 	inWorld(t, func(w *world) {
-		told := time.Duration(0)
-		g := w.process().session.Global("bot", 0, func() { told = w.now() })
+		var told atomic.Int64
+		g := w.process().session.Global("bot", 0, func() { told.Store(int64(w.now())) })
 		other := w.process().session.Global("bot", 0, func() {})
 		time.Sleep(25 * time.Second)
 		w.server.SetQuiet(true)
 		other.Hold(w.now(), 5*time.Minute)
 		w.until(20*time.Second, func() bool { return g.HoldWait(w.now()) > 0 })
 		pass(10 * ms)
-		assert.InDelta(t, w.now(), told, float64(20*ms))
+		assert.InDelta(t, w.now(), told.Load(), float64(20*ms))
 	})
 }
