@@ -77,8 +77,8 @@ type Attempts struct {
 	// FirstPause is the first pause before another attempt, and MaxPause the longest. The pause doubles each time, up to
 	// MaxPause. In addition, each pause is made longer or shorter at random, by up to a quarter of FirstPause. If a server
 	// error asks for a longer pause with Retry-After, that pause is used, up to MaxPause. The defaults are
-	// DefaultFirstPause and DefaultMaxPause. If only MaxPause is set, no pause is longer. If FirstPause is set and exceeds
-	// MaxPause, all pauses have the length FirstPause.
+	// DefaultFirstPause and DefaultMaxPause. A MaxPause that is set alone also bounds FirstPause. Otherwise, if FirstPause
+	// exceeds MaxPause, FirstPause is also the longest pause.
 	FirstPause, MaxPause time.Duration
 
 	// Nonce adds a random nonce of 25 characters and the field enforce_nonce to each message that is created in a channel

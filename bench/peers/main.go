@@ -1,5 +1,6 @@
 // Command peers sends the same requests through several limiters to a simulated Discord, and compares the results. The
-// limiters are Ratelight, those of discordgo, disgo and arikawa, and golang.org/x/time/rate. One client has no limiter.
+// limiters are Ratelight, the limiters of discordgo, disgo and arikawa, and golang.org/x/time/rate. One client has no
+// limiter.
 //
 //	cd bench/peers && go run .
 //

@@ -25,7 +25,8 @@ type result struct {
 	Took, Ideal time.Duration
 	// Late is the longest time that a call took to return after its caller had given the call up.
 	Late time.Duration
-	// Refused counts all 429s. Avoidable counts those that a client could have avoided, given what earlier responses said.
+	// Refused counts all 429s. Avoidable counts the 429s that a client could have avoided, because earlier
+	// responses said enough.
 	Refused, Avoidable discordsim.ByClass
 	Queued             load.Queued
 	LargestInFlight    int

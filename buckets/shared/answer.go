@@ -178,7 +178,7 @@ func (b *bucket) learn(s *state, kept string, now time.Duration) {
 			w := b.waiters[i]
 			w.since = now
 			b.granted, b.waiters = append(b.granted, w), slices.Delete(b.waiters, i, i+1)
-		} else if f.session == b.session.id && !b.uses(f.number) {
+		} else if f.session == b.session.id && !b.needsPermit(f.number) {
 			b.unused++
 		}
 	}

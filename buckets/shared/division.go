@@ -219,16 +219,20 @@ func (d *division) target(u *share, p plan) int {
 	return u.Part
 }
 
-// nextFree returns the time at which the next amount becomes free, because it has cooled down or because the time for
-// claims is over. It returns false if no such time is known.
-func (d *division) nextFree(now time.Duration) (at time.Duration, ok bool) {
-	if d.Claims > now && d.Apart > 0 {
-		at, ok = d.Claims, true
+// nextFree returns the time at which an amount becomes free, because enough has cooled down or because the time for
+// claims is over. That time may have passed. p is the plan at now. nextFree returns false if no such time is known.
+//
+// An amount that has cooled down need not be free, because after a loss more than the limit may be cooling down.
+func (d *division) nextFree(now time.Duration, p plan) (at time.Duration, ok bool) {
+	taken := slices.Clone(d.Cooling)
+	if d.Claims > now {
+		taken = append(taken, cooling{d.Apart, d.Claims})
 	}
-	for _, c := range d.Cooling {
-		if !ok || c.Till < at {
-			at, ok = c.Till, true
+	slices.SortFunc(taken, func(a, b cooling) int { return cmp.Compare(a.Till, b.Till) })
+	for _, c := range taken {
+		if p.free += c.Part; p.free > 0 {
+			return c.Till, true
 		}
 	}
-	return at, ok
+	return 0, false
 }

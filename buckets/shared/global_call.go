@@ -353,7 +353,7 @@ func (g *global) know(d *division, value string, now time.Duration) {
 	u.Need = max(u.Need, min(g.demand.need(now), g.limit))
 	p := d.plan(early)
 	if u.short() > 0 && u.Part == 0 {
-		at, ok := d.nextFree(early)
+		at, ok := d.nextFree(early, p)
 		if !ok {
 			at = early + g.cooling()
 		}
@@ -405,7 +405,7 @@ func (g *global) rest(now time.Duration) (wait time.Duration) {
 		if p.needy > p.coming {
 			wait = 250 * time.Millisecond
 		}
-		if at, ok := d.nextFree(early); ok {
+		if at, ok := d.nextFree(early, p); ok {
 			wait = min(wait, at-early)
 		}
 	}

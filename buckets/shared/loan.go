@@ -184,7 +184,7 @@ func (b *bucket) endLoan(now time.Duration) {
 		kept: next.encode(), version: next.version,
 		alone: l.alone && b.users() > 1, wanted: l.wanted, slept: !s.knowsEngine(),
 	}
-	b.known, b.kept, b.knownAt = next, b.returned.kept, now
+	b.known, b.kept, b.knownAt, b.unused = next, b.returned.kept, now, 0
 	b.activate()
 	if urgent {
 		b.due = true

@@ -1,7 +1,6 @@
 package shared_test
 
 import (
-	"flag"
 	"log/slog"
 	"testing"
 
@@ -9,11 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// After a step of a process's clock, processes without messages make too many calls in one of several thousand
-	// schedules. So each run uses the same schedules, unless -rapid.seed is set.
-	if err := flag.Set("rapid.seed", "1"); err != nil {
-		panic(err)
-	}
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // discard the warnings that tests cause
 	goleak.VerifyTestMain(m)
 }

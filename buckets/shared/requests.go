@@ -167,9 +167,8 @@ func (b *bucket) alive(number uint64) bool {
 		slices.ContainsFunc(b.ended, func(o outcome) bool { return o.number == number })
 }
 
-// uses reports whether a number belongs to a request of this process that needs its permit: one that is granted, or was
-// sent.
-func (b *bucket) uses(number uint64) bool {
+// needsPermit reports whether a number belongs to a request of this process that is granted or was sent.
+func (b *bucket) needsPermit(number uint64) bool {
 	unsent := func(o outcome) bool { return o.number == number && o.unsent }
 	return b.alive(number) && !slices.ContainsFunc(b.ended, unsent)
 }

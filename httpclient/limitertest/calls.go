@@ -71,8 +71,8 @@ func (s *suite) leases() {
 			message1 waits                      # Return after Update does nothing
 			2s+ later; message1 goes`)
 	s.play("lease/Return gives back",
-		"a request that was never sent was never counted; its place belongs to the next one", lastOfTwo+`
-			a returns
+		"a request that was never sent was never counted; its place belongs to the next one", `
+			message1 gets 200 1/2 10s; a: message1 goes; a returns
 			message1 goes; message1 goes; message1 goes; message1 goes # each is returned
 			b: message1 goes; cd: message1 wait`)
 	s.play("lease/Return lets the next one go",

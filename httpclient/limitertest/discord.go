@@ -101,7 +101,8 @@ func (t *trial) serve(s *step) bool {
 		t.jitter.Store(int64(duration(cmp.Or(s.parts[2], s.parts[1])) - least))
 	case s.is(`refuse (CLASS)`): // one message is answered; the next one gets a 429 of this class, and is sent again
 		t.play("send 1 message1; 50ms later")
-		t.discord.faults(refuses(t.discord.tally().arrived+1, s.parts[1], 800*time.Millisecond))
+		wait := 800*time.Millisecond + t.late(1) // longer than the next steps of a case take in real time
+		t.discord.faults(refuses(t.discord.tally().arrived+1, s.parts[1], wait))
 		t.play("send 1 message1+content; 50ms later")
 	case s.is(`use up the global limit`): // as many messages as it allows are sent at once, each to another channel
 		if t.burst(t.global, t.global); count(t.sent[len(t.sent)-t.global:]) < t.global {

@@ -124,7 +124,7 @@ func (t *Timeline) lane(key laneKey) *lane {
 }
 
 const (
-	mostAlike  = 5     // how many limits of one route are drawn: those with the most requests
+	mostAlike  = 5     // how many limits of one route are drawn; the limits with the most requests are chosen
 	laneLeft   = 320.0 // where the time begins
 	laneHeight = 40.0
 )
